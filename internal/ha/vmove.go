@@ -83,6 +83,9 @@ type VMove struct {
 	WasLocked bool // somebody else's lock: never ours to remove
 	Locked    bool // our lock's intent is committed; false again once the unlock is seen or the instance is gone
 	Order     Order
+	// NotBefore and Waits are the wait for room after "no valid host" under the last pass: it uses up no attempt.
+	NotBefore *time.Time
+	Waits     int
 	// Outcome is the status that the move gets once it is unlocked (stages unlock and done).
 	Outcome MoveStatus
 	// RetryWish counts an operator's requests to try this move again; RetryDone those honoured.

@@ -20,11 +20,12 @@ type PutMove struct{ Move VMove }
 // SetRecovery writes what the owner keeps of the unit.
 type SetRecovery struct{ Recovery Recovery }
 
-// SetHost changes flags of a host: nil leaves one as it is.
+// SetHost changes flags of a host: nil leaves one as it is. Started writes the database's now into StartedAt.
 type SetHost struct {
 	UUID          string
 	OnMaintenance *bool
 	Reserved      *bool
+	Started       bool
 }
 
 // PutClaim inserts the claim, or keeps the one with the same host, what, reason and detail, writing Seen. Prior, Since

@@ -97,6 +97,8 @@ type Host struct {
 
 	// ReservedFor is the unit of work that holds this reserved host as its target, 0 when none does (invariant I8).
 	ReservedFor int64
+	// StartedAt is when the latest STARTED of the host was acted upon, by the database's clock; nil when none was.
+	StartedAt *time.Time
 }
 
 // HostPatch changes the fields that are not nil (contract 1.8).

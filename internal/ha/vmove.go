@@ -83,6 +83,8 @@ type VMove struct {
 	WasLocked bool // somebody else's lock: never ours to remove
 	Locked    bool // our lock's intent is committed; false again once the unlock is seen or the instance is gone
 	Order     Order
+	RefusedBy string // name of the reserved host that refused it last: the next one in age is tried
+	Final     bool   // failed for good: tried again only by an operator's retry
 	// NotBefore and Waits are the wait for room after "no valid host" under the last pass: it uses up no attempt.
 	NotBefore *time.Time
 	Waits     int

@@ -116,7 +116,6 @@ type Recovery struct {
 	Released int64      // of Wishes.Releases, those honoured
 	Retried  int64      // of Wishes.Retries, those honoured
 	Waived   []Gate     // gates that an operator let this unit pass
-	Pass     int        // index into Method.Passes() of the pass that the attempt is in
 	Returned bool       // a STARTED came in the middle: nothing new is ordered
 	Seq      int64      // last journal number used in this epoch; not stored
 }

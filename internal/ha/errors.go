@@ -23,6 +23,7 @@ const (
 	KindNotification Kind = "notification"
 	KindVMove        Kind = "vmove"
 	KindRecovery     Kind = "recovery"
+	KindCompute      Kind = "compute service" // Nova's, by host name
 )
 
 // NotFoundError: no live object has this id (or, for Name, this name). Under is the parent's id where a pair was looked up.

@@ -1,0 +1,20 @@
+package ha
+
+import "strings"
+
+// CanonicalUUID returns the lower-case, dashed form of any spelling of a uuid that OpenStack tolerates: any case, dashes
+// anywhere or nowhere, braces around it, the prefixes "urn:" and "uuid:" (contract section 3). It reports false for
+// anything else.
+func CanonicalUUID(s string) (string, bool) {
+	s = strings.NewReplacer("urn:", "", "uuid:", "").Replace(s)
+	s = strings.ToLower(strings.ReplaceAll(strings.Trim(s, "{}"), "-", ""))
+	if len(s) != 32 {
+		return "", false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return "", false
+		}
+	}
+	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:], true
+}

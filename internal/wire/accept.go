@@ -1,0 +1,52 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Accepted returns the offer that an Accept header likes best, the earlier one of equals; "" when it likes none. It
+// never fails: what cannot be read is passed over.
+func Accepted(header string, offers ...string) string {
+	best, bestQ := "", 0.0
+	for _, offer := range offers {
+		if q := quality(header, offer); q > bestQ {
+			best, bestQ = offer, q
+		}
+	}
+	return best
+}
+
+// quality returns the q of the range that fits mediaType most closely.
+func quality(header, mediaType string) float64 {
+	kind, _, _ := strings.Cut(mediaType, "/")
+	q, closest := 0.0, 0
+	for entry := range strings.SplitSeq(header, ",") {
+		name, params, _ := strings.Cut(entry, ";")
+		fit := 0
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case mediaType:
+			fit = 3
+		case kind + "/*":
+			fit = 2
+		case "*/*":
+			fit = 1
+		}
+		if fit > closest {
+			closest, q = fit, qOf(params)
+		}
+	}
+	return q
+}
+
+func qOf(params string) float64 {
+	for p := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
+		if strings.EqualFold(strings.TrimSpace(name), "q") {
+			if q, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
+				return q
+			}
+		}
+	}
+	return 1
+}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const fileName = "masakari.conf"
+
+// Sources says where options come from.
+type Sources struct {
+	Files []string // --config-file, in order; empty: the first masakari.conf of SearchDirs, if any
+	Dirs  []string // --config-dir, in order; empty: the first masakari.conf.d of SearchDirs, if any
+	Env   []string // NAME=VALUE, as os.Environ returns them
+
+	// SearchDirs are where files are looked for that are not named: nil means oslo.config's, ~/.masakari, ~,
+	// /etc/masakari and /etc; an empty slice means nowhere.
+	SearchDirs []string
+}
+
+func (s Sources) env(name string) string {
+	for _, e := range slices.Backward(s.Env) {
+		if n, v, ok := strings.Cut(e, "="); ok && n == name {
+			return v
+		}
+	}
+	return ""
+}
+
+func (s Sources) searchDirs() []string {
+	if s.SearchDirs != nil {
+		return s.SearchDirs
+	}
+	var dirs []string
+	if home := s.env("HOME"); home != "" {
+		dirs = append(dirs, filepath.Join(home, ".masakari"), home)
+	}
+	return append(dirs, "/etc/masakari", "/etc")
+}
+
+// files lists the files to read, the earliest first: later ones win. A named file or directory that is missing is an
+// error. As in oslo.config, named files win over the default directory.
+func (s Sources) files() ([]string, error) {
+	var defaults, all []string
+	if dir := s.env("OS_MASAKARI_CONFIG_DIR"); dir != "" && len(s.Files) == 0 {
+		// Masakari's WSGI application reads it from there, and nowhere else.
+		defaults = append(defaults, filepath.Join(dir, fileName))
+	} else if len(s.Files) == 0 {
+		if path, ok := search(s.searchDirs(), fileName); ok {
+			defaults = append(defaults, path)
+		}
+	}
+	all = append(all, defaults...)
+	if len(s.Dirs) == 0 {
+		if path, ok := search(s.searchDirs(), fileName+".d"); ok {
+			inside, err := confFiles(path)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, inside...)
+		}
+	}
+	all = append(all, s.Files...)
+	for _, dir := range s.Dirs {
+		inside, err := confFiles(dir)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, inside...)
+	}
+	return all, nil
+}
+
+func search(dirs []string, name string) (string, bool) {
+	for _, d := range dirs {
+		path := filepath.Join(d, name)
+		if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return path, true // one that may not be read is found; reading it says why not
+		}
+	}
+	return "", false
+}
+
+// confFiles lists the *.conf files of a directory by name.
+func confFiles(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read configuration directory: %w", err)
+	}
+	var all []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".conf") && !e.IsDir() {
+			all = append(all, filepath.Join(dir, e.Name()))
+		}
+	}
+	return all, nil
+}
+
+// FindFile looks for a file that an option names relatively, such as policy.yaml: beside the configuration files, the
+// last one first, then in the search directories. An absolute name is returned as it is. ok says that it exists.
+func (c *Config) FindFile(name string) (path string, ok bool) {
+	if filepath.IsAbs(name) {
+		_, err := os.Stat(name)
+		return name, err == nil
+	}
+	return search(c.dirs, name)
+}
+
+// stateDir is the default of state_path.
+func (s Sources) stateDir() string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/salvor"
+	}
+	if dir := s.env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "salvor")
+	}
+	if home := s.env("HOME"); home != "" {
+		return filepath.Join(home, ".local", "state", "salvor")
+	}
+	return "/var/lib/salvor"
+}

@@ -1,0 +1,266 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// write puts files into a new directory and returns it.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// loadText reads one file.
+func loadText(t *testing.T, text string, env ...string) (*Config, []Warning, error) {
+	t.Helper()
+	dir := write(t, map[string]string{"masakari.conf": text})
+	return Load(Sources{Files: []string{filepath.Join(dir, "masakari.conf")}, SearchDirs: []string{}, Env: env})
+}
+
+func mustLoad(t *testing.T, text string, env ...string) *Config {
+	t.Helper()
+	c, _, err := loadText(t, text, env...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestDefaultsWithoutAnyFile(t *testing.T) {
+	c, warnings, err := Load(Sources{SearchDirs: []string{}, Env: []string{"HOME=/home/op", "XDG_STATE_HOME="}})
+	if err != nil || len(warnings) != 0 {
+		t.Fatal(warnings, err)
+	}
+	wantState := "/home/op/.local/state/salvor"
+	if os.Geteuid() == 0 {
+		wantState = "/var/lib/salvor"
+	}
+	db, err := ParseDatabaseURL(c.Database.Connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if db.Dialect != "sqlite" || db.Path != wantState+"/masakari.sqlite" || c.Engine.StatePath != wantState {
+		t.Errorf("database %+v under %s", db, c.Engine.StatePath)
+	}
+	name, _ := os.Hostname()
+	if c.Engine.Host != name || c.API.Listen != "0.0.0.0" || c.API.Port != 15868 || c.API.MaxLimit != 1000 {
+		t.Errorf("%+v %+v", c.Engine, c.API)
+	}
+	if c.Engine.EvacuationsPerHost != 0 {
+		t.Errorf("unset host_failure_recovery_threads is a limit of %d", c.Engine.EvacuationsPerHost)
+	}
+	want := Salvor{ForceDown: true, NovaReportInterval: 10 * time.Second, ProofMaxAge: time.Minute, OrderInDoubt: time.Minute,
+		BrakePercent: 50, HostRecoveryRate: 10, MaxRecoveryAttempts: 3, NovaConcurrencyMax: 32, NovaTimeout: 30 * time.Second,
+		HealthyDelay: 5 * time.Minute, LocalDisk: "evacuate", StorageFailureAction: "error", LeaseTTL: 5 * time.Second,
+		LeaseTick: time.Second, DrainTimeout: 5 * time.Second, PollInterval: 500 * time.Millisecond}
+	if diff := cmp.Diff(want, c.Salvor); diff != "" {
+		t.Errorf("RECOVERY section 8 (-want +got)\n%s", diff)
+	}
+	wantFlow := Flow{Pre: []string{"disable_compute_service_task"}, Main: []string{"prepare_HA_enabled_instances_task"},
+		Post: []string{"evacuate_instances_task"}}
+	if diff := cmp.Diff(wantFlow, c.Flows.HostAuto); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"policy.d"}, c.Policy.Dirs); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOrderOfSources(t *testing.T) {
+	dir := write(t, map[string]string{
+		"etc/masakari/masakari.conf":              "[DEFAULT]\nosapi_max_limit = 1\nverify_interval = 2\nwait_period_after_power_on = 3\n",
+		"etc/masakari.conf":                       "[DEFAULT]\nosapi_max_limit = 77\n",
+		"etc/masakari/masakari.conf.d/20.conf":    "[DEFAULT]\nverify_interval = 20\n",
+		"etc/masakari/masakari.conf.d/30.conf":    "[DEFAULT]\nverify_interval = 30\n",
+		"etc/masakari/masakari.conf.d/40.conf.no": "[DEFAULT]\nverify_interval = 40\n",
+		"a.conf": "[DEFAULT]\nosapi_max_limit = 5\n[oslo_messaging_notifications]\ndriver = log\n",
+		"b.conf": "[DEFAULT]\nosapi_max_limit = 6\n[oslo_messaging_notifications]\ndriver = messagingv2\n",
+	})
+	search := []string{filepath.Join(dir, "home/.masakari"), filepath.Join(dir, "etc/masakari"), filepath.Join(dir, "etc")}
+	read := func(s Sources) *Config {
+		t.Helper()
+		s.SearchDirs = search
+		c, _, err := Load(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	c := read(Sources{})
+	if c.API.MaxLimit != 1 || c.Engine.VerifyInterval != 30*time.Second || c.Engine.WaitAfterPowerOn != 3*time.Second {
+		t.Errorf("first file found, then its directory: %d %v", c.API.MaxLimit, c.Engine.VerifyInterval)
+	}
+	a, b := filepath.Join(dir, "a.conf"), filepath.Join(dir, "b.conf")
+	c = read(Sources{Files: []string{a, b}, Env: []string{"OS_DEFAULT__WAIT_PERIOD_AFTER_POWER_ON=9"}})
+	if c.API.MaxLimit != 6 || c.Engine.WaitAfterPowerOn != 9*time.Second {
+		t.Errorf("the last file, the environment before all: %d %v", c.API.MaxLimit, c.Engine.WaitAfterPowerOn)
+	}
+	if diff := cmp.Diff([]string{"log", "messagingv2"}, c.Notifications.Drivers); diff != "" {
+		t.Error("repeated values of all files", diff)
+	}
+	c = read(Sources{Env: []string{"OS_MASAKARI_CONFIG_DIR=" + filepath.Join(dir, "etc")}})
+	if c.API.MaxLimit != 77 {
+		t.Errorf("OS_MASAKARI_CONFIG_DIR: %d", c.API.MaxLimit)
+	}
+	for _, s := range []Sources{{Files: []string{filepath.Join(dir, "no.conf")}}, {Dirs: []string{filepath.Join(dir, "no.d")}}} {
+		if _, _, err := Load(s); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "no.")) {
+			t.Errorf("a missing named source: %v", err)
+		}
+	}
+}
+
+func TestErrorsNameEverything(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{"[DEFAULT]\n\nosapi_max_limit = many\n", `masakari.conf:3: [DEFAULT] osapi_max_limit = "many": expected an integer ≥ 1`},
+		{"[DEFAULT]\nmasakari_api_listen_port = 70000\n", `:2: [DEFAULT] masakari_api_listen_port = "70000": expected an integer from 1 to 65535`},
+		{"[DEFAULT]\nuse_ssl = maybe\n", `[DEFAULT] use_ssl = "maybe": expected true or false`},
+		{"[DEFAULT]\nwait_period_after_evacuation = 90s\n", `expected a whole number of seconds ≥ 1`},
+		{"[DEFAULT]\nauth_strategy = none\n", `expected keystone or noauth2`},
+		{"[DEFAULT]\nmasakari_api_listen = a b\n", `expected a host name or an IP address`},
+		{"[DEFAULT]\nnova_catalog_admin_info = nova\n", `such as compute:nova:publicURL`},
+		{"[DEFAULT]\nos_privileged_user_auth_url = keystone:5000\n", `expected an http:// or https:// URL`},
+		{"[DEFAULT]\nnotification_driver = mine\n", `expected taskflow_driver`},
+		{"[salvor]\nbrake_percent = 101\n", `[salvor] brake_percent = "101": expected an integer from 0 to 100`},
+		{"[salvor]\npoll_interval = 0\n", `expected a number of seconds from 0.05 to 60`},
+		{"[salvor]\npoll_interval = NaN\n", `expected a number of seconds`},
+		{"[salvor]\nlease_tick = 2\n", `[salvor] lease_tick = "2": expected at most a third of lease_ttl (5)`},
+		{"[salvor]\nmetrics_listen = 9105\n", `expected HOST:PORT`},
+		{"[osapi_v1]\nproject_id_regex = [\n", `expected a regular expression`},
+		{"[taskflow_driver_recovery_flows]\nhost_auto_failure_recovery_tasks = main:['evacuate_instance_task']\n",
+			`unknown task "evacuate_instance_task" (did you mean evacuate_instances_task?)`},
+		{"[DEFAULT]\nlog_dir = $log_file\nlog_file = $log_dir\n", `leads back to itself`},
+		{"[DEFAULT]\nlog_dir = /var/$log\n", `$log: refers to no option; write $$ for a dollar sign`},
+		{"[DEFAULT]\nlog_dir\n", `masakari.conf:2: no ':' or '=' found`},
+		{"[DEFAULT]\nlog_dir = \xff\n", `masakari.conf:2: not UTF-8 text`},
+	}
+	for _, tt := range tests {
+		_, _, err := loadText(t, tt.text)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q\n got %v\nwant …%s", tt.text, err, tt.want)
+		}
+	}
+	_, _, err := loadText(t, "[DEFAULT]\nuse_ssl = 2\n", "OS_DEFAULT__OSAPI_MAX_LIMIT=0")
+	for _, want := range []string{"use_ssl", "environment OS_DEFAULT__OSAPI_MAX_LIMIT"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("all errors at once, %s among them: %v", want, err)
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	_, warnings, err := loadText(t, `[DEFAULT]
+osapi_max_limits = 5
+evacuate_all_instances = false
+logfile = x.log
+masakari_topic = t
+[hostfailure]
+a = 1
+b = 2
+[salvor]
+brake_precent = 10
+[oslo_messaging_kafka]
+anything = 1
+[my_plugin]
+x = 1
+[keystone_authtoken]
+auth_section = service_account
+[service_account]
+username = salvor
+usrname = x
+`, "OS_SALVOR__FORCED_DOWN=1", "OS_USERNAME=x", "OS_UNKNOWN__X=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range warnings {
+		got = append(got, strings.TrimPrefix(w.String(), filepath.Dir(w.File)+"/"))
+	}
+	want := []string{
+		"masakari.conf:4: logfile is an older name: write [DEFAULT] log_file",
+		"masakari.conf:2: option osapi_max_limits in group [DEFAULT] is unknown and has no effect (did you mean osapi_max_limit?)",
+		"masakari.conf:3: option evacuate_all_instances in group [DEFAULT] is unknown and has no effect (it belongs into [host_failure])",
+		"masakari.conf:7: group [hostfailure] is unknown and has no effect (did you mean host_failure?)",
+		"masakari.conf:10: option brake_precent in group [salvor] is unknown and has no effect (did you mean brake_percent?)",
+		"masakari.conf:14: group [my_plugin] is unknown and has no effect",
+		"masakari.conf:19: option usrname in group [service_account] is unknown and has no effect (did you mean username?)",
+		"environment: variable OS_SALVOR__FORCED_DOWN names no option of group [salvor] (did you mean force_down?)",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestOlderNamesAndPluginSection(t *testing.T) {
+	c := mustLoad(t, `[DEFAULT]
+sql_connection = mysql://u:p@h/db
+notification_transport_url = rabbit://n/
+[keystone_authtoken]
+auth_uri = http://k:5000
+auth_section = account
+username = wrong
+cafile = /ca.pem
+[account]
+auth_url = http://k:5000/v3
+user_name = right
+tenant-name = service
+password = s3
+`)
+	k := c.Keystone
+	if k.Username != "right" || k.ProjectName != "service" || k.Password.Reveal() != "s3" || k.AuthURL != "http://k:5000/v3" ||
+		k.CAFile != "/ca.pem" || k.WWWAuthenticateURI != "http://k:5000" {
+		t.Errorf("%+v", k)
+	}
+	if c.Database.Connection.Reveal() != "mysql://u:p@h/db" || c.Notifications.TransportURL.Reveal() != "rabbit://n/" {
+		t.Error("older names of other groups are not read")
+	}
+	if missing := c.MissingKeystone(); missing != nil {
+		t.Errorf("nothing is missing: %v", missing)
+	}
+	c = mustLoad(t, "[DEFAULT]\nos_privileged_user_name = salvor\nos_system_scope = all\n")
+	wantNova := []string{"[DEFAULT] os_privileged_user_auth_url", "[DEFAULT] os_privileged_user_password"}
+	if diff := cmp.Diff(wantNova, c.MissingNova()); diff != "" {
+		t.Error(diff)
+	}
+	wantKeystone := []string{"[keystone_authtoken] auth_url", "[keystone_authtoken] username", "[keystone_authtoken] password"}
+	if diff := cmp.Diff(wantKeystone, c.MissingKeystone()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNumbersLeftEmptyAreUnset(t *testing.T) {
+	c := mustLoad(t, "[DEFAULT]\nosapi_max_limit =\nhost_failure_recovery_threads =\n[database]\nmax_pool_size =\n")
+	if c.API.MaxLimit != 1000 || c.Engine.EvacuationsPerHost != 0 || c.Database.MaxPoolSize != 5 {
+		t.Errorf("%d %d %d", c.API.MaxLimit, c.Engine.EvacuationsPerHost, c.Database.MaxPoolSize)
+	}
+}
+
+func TestFindFile(t *testing.T) {
+	dir := write(t, map[string]string{"first/a.conf": "", "first/policy.yaml": "", "second/b.conf": "", "second/policy.yaml": "", "etc/x": ""})
+	c, _, err := Load(Sources{SearchDirs: []string{filepath.Join(dir, "etc")},
+		Files: []string{filepath.Join(dir, "first/a.conf"), filepath.Join(dir, "second/b.conf")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"policy.yaml": "second/policy.yaml", "x": "etc/x", "none": ""} {
+		got, ok := c.FindFile(name)
+		if ok != (want != "") || (ok && got != filepath.Join(dir, want)) {
+			t.Errorf("%s: %s %v", name, got, ok)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Setting is one option as it is in effect.
+type Setting struct {
+	Group   string
+	Option  string
+	Value   string // as in a file; secrets are masked
+	Source  string // "default", file:line, or "environment NAME"
+	Set     bool   // somebody set it
+	Ignored bool   // accepted without effect
+	Mutable bool
+}
+
+// Effective lists every option with its value and where that comes from, in the order of the reference.
+func (c *Config) Effective() []Setting { return append([]Setting(nil), c.settings...) }
+
+// IsSet reports whether somebody set the option, be it to its default.
+func (c *Config) IsSet(group, option string) bool {
+	i, ok := c.index[[2]string{group, option}]
+	return ok && c.settings[i].Set
+}
+
+func (c *Config) sourceOf(group, option string) string {
+	if i, ok := c.index[[2]string{group, option}]; ok {
+		return c.settings[i].Source
+	}
+	return "default"
+}
+
+// show returns the option's text as it may be seen.
+func (o *Option) show(texts []string) string {
+	shown := make([]string, len(texts))
+	for i, t := range texts {
+		shown[i] = t
+		if o.Secret {
+			shown[i] = maskSecret(t)
+		}
+	}
+	return strings.Join(shown, ", ")
+}
+
+var urlParts = regexp.MustCompile(`^([a-z][a-z0-9+.-]*://)`)
+
+// maskSecret masks a text but, of a URL, what stands between the scheme and the last @, and behind the question mark:
+// host and database are what an operator wants to see.
+func maskSecret(t string) string {
+	if t == "" {
+		return ""
+	}
+	m := urlParts.FindString(t)
+	if m == "" {
+		return masked
+	}
+	rest := t[len(m):]
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		rest = masked + rest[at:]
+	} else if strings.ContainsAny(rest, "?;") {
+		return m + masked
+	}
+	if at := strings.IndexByte(rest, '?'); at >= 0 {
+		rest = rest[:at+1] + masked
+	}
+	return m + rest
+}
+
+// MissingNova names the options without which salvor cannot work on Nova.
+func (c *Config) MissingNova() []string {
+	n := &c.Nova
+	return missing(groupDefault, map[string]bool{
+		"os_privileged_user_auth_url": n.AuthURL == "",
+		"os_privileged_user_name":     n.User == "",
+		"os_privileged_user_password": n.Password.IsZero(),
+		"os_privileged_user_tenant":   n.Project == "" && n.SystemScope == "",
+	})
+}
+
+// MissingKeystone names the options without which callers' tokens cannot be validated.
+func (c *Config) MissingKeystone() []string {
+	k := &c.Keystone
+	group := "keystone_authtoken"
+	if k.AuthSection != "" {
+		group = k.AuthSection
+	}
+	credential := k.ApplicationCredentialID != "" || k.ApplicationCredentialName != ""
+	return missing(group, map[string]bool{
+		"auth_url":                      k.AuthURL == "",
+		"username":                      !credential && k.Username == "" && k.UserID == "",
+		"password":                      !credential && k.Password.IsZero(),
+		"application_credential_secret": credential && k.ApplicationCredential.IsZero(),
+	})
+}
+
+func missing(group string, wanting map[string]bool) []string {
+	var all []string
+	for _, o := range Options() {
+		if wanting[o.Name] && (o.Group == group || o.plugin) {
+			all = append(all, "["+group+"] "+o.Name)
+		}
+	}
+	return all
+}

@@ -1,0 +1,192 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// DatabaseURL is [database] connection, taken apart.
+type DatabaseURL struct {
+	Dialect  string   // sqlite, mysql or postgresql; mariadb is mysql
+	Path     string   // sqlite: the file, "" for one in memory
+	Hosts    []string // host:port, the first to be tried first; empty with Socket
+	Socket   string   // unix_socket of mysql
+	User     string
+	Password Secret
+	Name     string // of the database
+	Query    url.Values
+}
+
+var defaultPorts = map[string]string{"mysql": "3306", "postgresql": "5432"}
+
+// ParseDatabaseURL takes a SQLAlchemy URL apart. Drivers behind a + do not matter here. An error says nothing of the
+// password.
+func ParseDatabaseURL(s Secret) (DatabaseURL, error) {
+	scheme, rest, ok := strings.Cut(strings.TrimSpace(s.Reveal()), "://")
+	if !ok {
+		return DatabaseURL{}, errors.New("[database] connection is no URL: expected DIALECT://USER:PASSWORD@HOST/DATABASE")
+	}
+	var d DatabaseURL
+	dialect, _, _ := strings.Cut(strings.ToLower(scheme), "+")
+	switch dialect {
+	case "sqlite":
+		d.Dialect = "sqlite"
+	case "mysql", "mariadb":
+		d.Dialect = "mysql"
+	case "postgresql", "postgres":
+		d.Dialect = "postgresql"
+	default:
+		return DatabaseURL{}, fmt.Errorf("[database] connection: no dialect %q: expected mysql, postgresql or sqlite", dialect)
+	}
+	if d.Dialect == "sqlite" {
+		// sqlite:///relative, sqlite:////absolute, sqlite:// in memory.
+		path, query, _ := strings.Cut(rest, "?")
+		d.Path = strings.TrimPrefix(path, "/")
+		if d.Path == ":memory:" {
+			d.Path = ""
+		}
+		return d, d.readQuery(query)
+	}
+	return d, d.readServer(rest)
+}
+
+func (d *DatabaseURL) readQuery(query string) error {
+	var err error
+	if d.Query, err = url.ParseQuery(query); err != nil {
+		return errors.New("[database] connection: what stands behind the ? cannot be read")
+	}
+	return nil
+}
+
+// account is SQLAlchemy's own pattern: a password may hold anything but @.
+var account = regexp.MustCompile(`^([^:/]*)(?::([^@]*))?@(.*)$`)
+
+func (d *DatabaseURL) readServer(rest string) error {
+	if m := account.FindStringSubmatch(rest); m != nil {
+		d.User, d.Password, rest = percentDecode(m[1]), NewSecret(percentDecode(m[2])), m[3]
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	if err := d.readQuery(query); err != nil {
+		return err
+	}
+	hosts, name, _ := strings.Cut(rest, "/")
+	if d.Name = percentDecode(name); d.Name == "" {
+		return errors.New("[database] connection names no database: expected …@HOST/DATABASE")
+	}
+	if d.Socket = d.Query.Get("unix_socket"); d.Socket != "" {
+		return nil
+	}
+	var err error
+	if d.Hosts, err = hostList(hosts, defaultPorts[d.Dialect]); err != nil {
+		return fmt.Errorf("[database] connection: %w", err)
+	}
+	return nil
+}
+
+// percentDecode decodes as Python's unquote does: what is no escape stays.
+func percentDecode(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func hostList(text, port string) ([]string, error) {
+	var all []string
+	for h := range strings.SplitSeq(text, ",") {
+		hp, err := withPort(strings.TrimSpace(h), port)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, hp)
+	}
+	return all, nil
+}
+
+// withPort returns host:port for host, host:port, [address] or [address]:port.
+func withPort(h, port string) (string, error) {
+	host := h
+	if at := strings.LastIndexByte(h, ':'); at > strings.LastIndexByte(h, ']') {
+		host, port = h[:at], h[at+1:]
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return "", fmt.Errorf("%q is no port", port)
+		}
+	}
+	host = strings.Trim(host, "[]")
+	if host == "" {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// TransportURL is an oslo.messaging URL, taken apart.
+type TransportURL struct {
+	Scheme string // rabbit for its aliases kombu and amqp too
+	Nodes  []TransportNode
+	VHost  string // "/" by default
+	Query  url.Values
+}
+
+// TransportNode is one RabbitMQ of a cluster.
+type TransportNode struct {
+	Address  string // host:port
+	User     string
+	Password Secret
+}
+
+// ParseTransportURL takes rabbit://USER:PASSWORD@HOST:PORT,USER:PASSWORD@HOST:PORT/VHOST apart. As in oslo.messaging, a
+// node without an account has guest's, and a missing host is localhost. An error says nothing of the passwords.
+func ParseTransportURL(s Secret) (TransportURL, error) {
+	scheme, rest, ok := strings.Cut(strings.TrimSpace(s.Reveal()), "://")
+	if !ok {
+		return TransportURL{}, errors.New("transport_url is no URL: expected rabbit://USER:PASSWORD@HOST:PORT/VHOST")
+	}
+	switch scheme {
+	case "rabbit", "kombu", "amqp", "amqps":
+	default:
+		return TransportURL{}, fmt.Errorf("transport_url: salvor speaks to RabbitMQ only, not %q: expected rabbit://", scheme)
+	}
+	t := TransportURL{Scheme: "rabbit", VHost: "/"}
+	rest, query, _ := strings.Cut(rest, "?")
+	var err error
+	if t.Query, err = url.ParseQuery(query); err != nil {
+		return TransportURL{}, errors.New("transport_url: what stands behind the ? cannot be read")
+	}
+	nodes, vhost, _ := strings.Cut(rest, "/")
+	if vhost != "" {
+		t.VHost = percentDecode(vhost)
+	}
+	for text := range strings.SplitSeq(nodes, ",") {
+		n, err := transportNode(text)
+		if err != nil {
+			return TransportURL{}, fmt.Errorf("transport_url: %w", err)
+		}
+		t.Nodes = append(t.Nodes, n)
+	}
+	return t, nil
+}
+
+func transportNode(text string) (TransportNode, error) {
+	n := TransportNode{User: "guest", Password: NewSecret("guest")}
+	if at := strings.LastIndexByte(text, '@'); at >= 0 {
+		user, password, _ := strings.Cut(text[:at], ":")
+		n.User, n.Password = percentDecode(user), NewSecret(percentDecode(password))
+		text = text[at+1:]
+	}
+	var err error
+	n.Address, err = withPort(strings.TrimSpace(text), "5672")
+	return n, err
+}

@@ -1,6 +1,10 @@
 package ha
 
-import "time"
+import (
+	"crypto/sha256"
+	"fmt"
+	"time"
+)
 
 // MoveStatus is a vmove's state on the wire.
 type MoveStatus string
@@ -92,4 +96,12 @@ type VMove struct {
 	Outcome MoveStatus
 	// RetryWish counts an operator's requests to try this move again; RetryDone those honoured.
 	RetryWish, RetryDone int
+}
+
+// MoveUUID makes a move's uuid from what the move is, so that a plan made twice is the same row.
+func MoveUUID(notification, instance string) string {
+	h := sha256.Sum256([]byte(notification + "/" + instance))
+	h[6] = h[6]&0x0f | 0x80 // version 8: made from a hash of our own
+	h[8] = h[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }

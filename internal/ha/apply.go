@@ -1,0 +1,110 @@
+package ha
+
+import "slices"
+
+// Apply makes to the loaded unit the changes that a commit has made to the rows, so that its owner need not load it again.
+func (u *Unit) Apply(changes ...Change) {
+	for _, c := range changes {
+		u.apply(c)
+	}
+}
+
+func (u *Unit) apply(c Change) {
+	switch c := c.(type) {
+	case SetNotification:
+		u.setNotification(c)
+	case PutMove:
+		u.Moves = replaced(u.Moves, c.Move, func(m VMove) bool { return m.InstanceUUID == c.Move.InstanceUUID })
+	case SetRecovery:
+		u.Recovery = c.Recovery
+	case SetHost:
+		u.setHost(c)
+	case PutClaim:
+		u.putClaim(c.Claim)
+	case DropClaim:
+		u.Claims = slices.DeleteFunc(slices.Clone(u.Claims), func(h Claim) bool {
+			return h.HostUUID == c.HostUUID && h.What == c.What && h.Reason == c.Reason && h.Detail == c.Detail
+		})
+	case CloseIntent:
+		u.Open = slices.DeleteFunc(slices.Clone(u.Open), func(e Entry) bool { return e.Key == c.Key })
+	case Adopt:
+		for _, n := range u.Queue {
+			if n.UUID == c.NotificationUUID {
+				n.Message = u.Notification.Message
+				u.Notification, u.NotificationUUID = n, n.UUID
+			}
+		}
+		u.dequeue(c.NotificationUUID)
+	case TouchSegment:
+		u.Segment.Touch++
+	case Reserve:
+		u.setReservedFor(c.HostUUID, u.ID)
+	case Free:
+		u.setReservedFor(c.HostUUID, 0)
+	}
+}
+
+func (u *Unit) setNotification(c SetNotification) {
+	message := c.Message
+	if c.UUID == u.Notification.UUID {
+		u.Notification.Status, u.Notification.Message = c.Status, &message
+		return
+	}
+	if !c.Status.Open() {
+		u.dequeue(c.UUID)
+	}
+}
+
+func (u *Unit) dequeue(uuid string) {
+	u.Queue = slices.DeleteFunc(slices.Clone(u.Queue), func(n Notification) bool { return n.UUID == uuid })
+}
+
+func (u *Unit) setHost(c SetHost) {
+	set := func(h *Host) {
+		if c.OnMaintenance != nil {
+			h.OnMaintenance = *c.OnMaintenance
+		}
+		if c.Reserved != nil {
+			h.Reserved = *c.Reserved
+		}
+	}
+	if u.Host.UUID == c.UUID {
+		set(&u.Host)
+	}
+	u.Peers = slices.Clone(u.Peers)
+	for i := range u.Peers {
+		if u.Peers[i].UUID == c.UUID {
+			set(&u.Peers[i].Host)
+		}
+	}
+}
+
+func (u *Unit) putClaim(c Claim) {
+	u.Claims = slices.Clone(u.Claims)
+	for i, h := range u.Claims {
+		if h.HostUUID == c.HostUUID && h.What == c.What && h.Reason == c.Reason && h.Detail == c.Detail {
+			u.Claims[i].Seen = c.Seen
+			return
+		}
+	}
+	u.Claims = append(u.Claims, c)
+}
+
+func (u *Unit) setReservedFor(host string, work int64) {
+	u.Peers = slices.Clone(u.Peers)
+	for i := range u.Peers {
+		if u.Peers[i].UUID == host {
+			u.Peers[i].ReservedFor = work
+		}
+	}
+}
+
+// replaced returns the slice with v in the place of the element that is is true of, or at its end.
+func replaced[T any](list []T, v T, is func(T) bool) []T {
+	list = slices.Clone(list)
+	if i := slices.IndexFunc(list, is); i >= 0 {
+		list[i] = v
+		return list
+	}
+	return append(list, v)
+}

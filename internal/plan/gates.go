@@ -1,0 +1,166 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// answer is a gate's answer to its question, with its numbers.
+type answer struct {
+	gate    ha.Gate
+	verdict verdict
+	text    string
+}
+
+type verdict int
+
+const (
+	passed verdict = iota
+	waits          // what it needs comes by itself
+	held           // an operator or the numbers must change
+	ignored
+	failed
+)
+
+func (a answer) with(v verdict, format string, args []any) answer {
+	a.verdict, a.text = v, fmt.Sprintf(format, args...)
+	return a
+}
+func (a answer) pass(format string, args ...any) answer   { return a.with(passed, format, args) }
+func (a answer) wait(format string, args ...any) answer   { return a.with(waits, format, args) }
+func (a answer) hold(format string, args ...any) answer   { return a.with(held, format, args) }
+func (a answer) ignore(format string, args ...any) answer { return a.with(ignored, format, args) }
+func (a answer) fail(format string, args ...any) answer   { return a.with(failed, format, args) }
+
+// SegmentDisabled is Masakari's text, spelling kept: stored data and tools look for it (contract 12, row 27).
+const SegmentDisabled = "Recovery aboart: the segment HA is disabled."
+
+// gates asks the gates of RECOVERY section 2 in their order. True when all let the recovery pass; the answers are kept.
+func (t *turn) gates() bool {
+	var said []answer
+	for _, ask := range []func() answer{t.gateSegment, t.gateNova, t.gateBrake, t.gateRate, t.gateProof, t.gateBrake} {
+		a := ask()
+		said = append(said, a)
+		switch a.verdict {
+		case passed:
+			continue
+		case ignored:
+			t.keep(a)
+			t.end(ha.StatusIgnored, "%s", a.text)
+		case failed:
+			t.keep(a)
+			t.attemptFailed(a.text)
+		default:
+			t.hold(a.gate, a.text)
+			t.reload = true
+			t.wakeAt(t.Now.Add(2 * time.Second))
+		}
+		return false
+	}
+	for _, a := range said[:len(said)-1] {
+		t.keep(a)
+	}
+	t.unhold()
+	return true
+}
+
+// keep writes a gate's answer into the journal.
+func (t *turn) keep(a answer) {
+	t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryGate, Task: string(a.gate), Text: a.text}})
+}
+
+// hold says at which gate the unit waits and why; the answer is journaled when it is a new one.
+func (t *turn) hold(g ha.Gate, why string) {
+	if t.rec.HeldAt != g {
+		t.rec.HeldSince = ptr(t.Now)
+		t.keep(answer{gate: g, text: why})
+	}
+	t.rec.HeldAt, t.rec.HeldWhy = g, why
+	t.say("waiting at gate %s: %s", g, why)
+}
+
+func (t *turn) unhold() {
+	if t.rec.HeldAt != "" {
+		t.rec.HeldAt, t.rec.HeldWhy, t.rec.HeldSince = "", "", nil
+		t.say("")
+	}
+}
+
+// waived reports whether an operator let the unit pass g.
+func (t *turn) waived(g ha.Gate) bool { return slices.Contains(t.rec.Waived, g) }
+
+func (t *turn) gateSegment() answer {
+	a := answer{gate: ha.GateSegment}
+	switch seg := t.Unit.Segment; {
+	case !seg.Enabled:
+		return a.ignore(SegmentDisabled)
+	case seg.Pause.Active(t.Now) && !t.waived(ha.GateSegment):
+		return a.hold("segment %s is paused by %s: %s", seg.Name, seg.Pause.By, seg.Pause.Reason)
+	}
+	return a.pass("segment %s is enabled", t.Unit.Segment.Name)
+}
+
+// gateNova asks whether Nova's API, a scheduler and a conductor answer. A wait, never a failure.
+func (t *turn) gateNova() answer {
+	a := answer{gate: ha.GateNova}
+	s := t.Facts.Services
+	if s.At.IsZero() || s.Err != nil || t.Now.Sub(s.At) > 5*time.Second {
+		t.look(LookServices, "")
+		t.wakeAt(t.Now.Add(time.Second))
+	}
+	if s.Err != nil {
+		return a.wait("Nova does not answer: %s", ha.TextOf(s.Err))
+	}
+	if s.At.IsZero() || t.Now.Sub(s.At) > 10*time.Second {
+		return a.wait("asking Nova")
+	}
+	for _, binary := range []string{"nova-scheduler", "nova-conductor"} {
+		if !slices.ContainsFunc(s.Value, func(s ha.Service) bool { return s.Binary == binary && s.Up }) {
+			return a.wait("no %s is up", binary)
+		}
+	}
+	return a.pass("Nova's API, a scheduler and a conductor answer")
+}
+
+// gateBrake counts how many hosts of the segment are down (field findings F117, F119: by union, once each).
+func (t *turn) gateBrake() answer {
+	a := answer{gate: ha.GateBrake}
+	n, down := 0, 0
+	for _, p := range t.Unit.Peers {
+		if p.UUID == t.Unit.HostUUID {
+			n, down = n+1, down+1
+			continue
+		}
+		if p.Operator {
+			continue
+		}
+		n++
+		svc, seen := t.service(p.Name)
+		if p.OpenIncident || p.Claimed || seen && !svc.Up {
+			down++
+		}
+	}
+	numbers := fmt.Sprintf("%d of %d hosts of the segment are down, brake at more than %d %%", down, n, t.Rules.BrakePercent)
+	switch {
+	case t.rec.StartedAt != nil:
+		return a.pass("%s; this recovery had passed before", numbers)
+	case t.waived(ha.GateBrake):
+		return a.pass("%s; released by an operator", numbers)
+	case t.Rules.BrakePercent > 0 && down >= 2 && 100*down > t.Rules.BrakePercent*n:
+		t.alarm("", "recovery of host %s is held by the brake: %s", t.Unit.Host.Name, numbers)
+		return a.hold("%s", numbers)
+	}
+	return a.pass("%s", numbers)
+}
+
+func (t *turn) gateRate() answer {
+	a := answer{gate: ha.GateRate}
+	numbers := fmt.Sprintf("%d host recoveries started in this segment in the last minute, limit %d", t.Unit.RecentStarts, t.Rules.RecoveryRate)
+	if t.rec.StartedAt == nil && t.Rules.RecoveryRate > 0 && t.Unit.RecentStarts >= t.Rules.RecoveryRate && !t.waived(ha.GateRate) {
+		return a.wait("%s", numbers)
+	}
+	return a.pass("%s", numbers)
+}

@@ -1,0 +1,320 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// Host is the plan of a COMPUTE_HOST report (RECOVERY section 2).
+func Host(v View) Decision {
+	t := begin(v)
+	t.digestHost()
+	t.orphans()
+	t.heedQueue()
+	t.heedWishes()
+	if !t.ended && t.note.Payload.Started() {
+		t.hostStarted()
+		return t.decision()
+	}
+	for again := true; again && !t.ended; {
+		again = t.hostStep()
+	}
+	return t.decision()
+}
+
+// hostStep takes one step; true when the next can follow at once.
+func (t *turn) hostStep() bool {
+	switch t.rec.Step {
+	case "":
+		return t.openHost()
+	case ha.StepGates:
+		if t.stopping() != "" {
+			return t.enter(ha.StepReturn)
+		}
+		if !t.gates() {
+			return t.rec.Step == ha.StepReturn
+		}
+		return t.passGates()
+	case ha.StepPrepare:
+		return t.prepare()
+	case ha.StepMove, ha.StepReturn:
+		return t.move()
+	default: // StepWait
+		return t.waitForRetry()
+	}
+}
+
+func (t *turn) enter(s ha.Step) bool {
+	t.rec.Step = s
+	return true
+}
+
+// openHost decides what the report itself decides.
+func (t *turn) openHost() bool {
+	if !t.Unit.Segment.Enabled {
+		t.end(ha.StatusIgnored, SegmentDisabled)
+		return false
+	}
+	if !t.note.Payload.Normal() && t.note.Payload[ha.KeyConfirmedBy] == "" && !t.Fencing {
+		t.end(ha.StatusIgnored, "host_status is %q, not NORMAL: the death of %s is not certain and no fencing is configured for it. "+
+			"If you know that it is off, confirm it (confirm-off %[2]s)", t.note.Payload[ha.KeyHostStatus], t.Unit.Host.Name)
+		return false
+	}
+	t.note.Status = ha.StatusRunning
+	t.rec.Attempt++
+	return t.enter(ha.StepGates)
+}
+
+// hostStarted ends a STARTED report: the host's take-back does what section 7 says.
+func (t *turn) hostStarted() {
+	if !t.Unit.Segment.Enabled {
+		t.end(ha.StatusIgnored, SegmentDisabled)
+		return
+	}
+	if !t.note.Payload.Normal() {
+		t.end(ha.StatusIgnored, "host_status is %q, not NORMAL: the return of %s is not certain", t.note.Payload[ha.KeyHostStatus], t.Unit.Host.Name)
+		return
+	}
+	t.change(ha.SetHost{UUID: t.Unit.HostUUID, Started: true})
+	t.handOver()
+	t.end(ha.StatusFinished, "")
+}
+
+// handOver leaves what is claimed on the host to its take-back, and wakes it.
+func (t *turn) handOver() {
+	if ha.Claimed(t.ownClaims(), ha.WhatForcedDown) || ha.Claimed(t.ownClaims(), ha.WhatDisabled) {
+		t.change(ha.StartUnit{Kind: ha.UnitTakeBack, HostUUID: t.Unit.HostUUID, SegmentUUID: t.Unit.SegmentUUID})
+	}
+	t.change(ha.Signal{Key: ha.UnitTakeBack.Key(t.Unit.HostUUID)})
+}
+
+// ownClaims are the claims on the unit's host.
+func (t *turn) ownClaims() []ha.Claim {
+	var own []ha.Claim
+	for _, c := range t.Unit.Claims {
+		if c.HostUUID == t.Unit.HostUUID {
+			own = append(own, c)
+		}
+	}
+	return own
+}
+
+// heedQueue looks at what was reported of the host since (RECOVERY rule A2, section 2).
+func (t *turn) heedQueue() {
+	for _, n := range t.Unit.Queue {
+		switch {
+		case n.Payload.Started() && n.Payload.Normal():
+			if !t.rec.Returned && !t.note.Payload.Started() {
+				t.rec.Returned = true
+				t.log("", "host %s was reported STARTED in the middle of its recovery", t.Unit.Host.Name)
+			}
+			t.change(ha.SetHost{UUID: t.Unit.HostUUID, Started: true},
+				ha.SetNotification{UUID: n.UUID, Status: ha.StatusFinished, Message: ""})
+		case n.Payload.Started():
+			t.change(ha.SetNotification{UUID: n.UUID, Status: ha.StatusIgnored, Message: "host_status is not NORMAL"})
+		case t.note.Payload.Started() || t.rec.Returned:
+			return // a death after the return: it gets a unit of its own
+		case t.bringsProof(n):
+			t.adopt(n)
+		}
+	}
+}
+
+// bringsProof reports whether n tells of the same death, with a proof that the unit's own report lacks.
+func (t *turn) bringsProof(n ha.Notification) bool {
+	confirms := n.Payload[ha.KeyConfirmedBy] != "" && t.note.Payload[ha.KeyConfirmedBy] == ""
+	return n.Payload.Stopped() && (confirms || n.Payload.Normal() && !t.note.Payload.Normal())
+}
+
+// adopt goes on under n: same row, lease and epoch; the old report ends as ignored.
+func (t *turn) adopt(n ha.Notification) {
+	if t.note.UUID == n.UUID {
+		return
+	}
+	if len(t.moves) > 0 {
+		t.change(ha.SetNotification{UUID: n.UUID, Status: ha.StatusIgnored, Message: "the recovery of this death goes on under notification " + t.note.UUID})
+		return
+	}
+	t.change(ha.SetNotification{UUID: t.note.UUID, Status: ha.StatusIgnored, Message: "notification " + n.UUID + " brought the proof and goes on with this recovery"},
+		ha.Adopt{NotificationUUID: n.UUID})
+	t.Unit.Notification, t.Unit.NotificationUUID = n, n.UUID
+	t.note = n
+	t.note.Message = ptr(text(n.Message))
+	t.note.Status = ha.StatusRunning
+}
+
+// heedWishes honours what an operator asked for (RECOVERY section 5).
+func (t *turn) heedWishes() {
+	w := t.Unit.Wishes
+	if w.Releases > t.rec.Released {
+		t.rec.Released = w.Releases
+		if t.rec.HeldAt != "" && !t.waived(t.rec.HeldAt) {
+			t.rec.Waived = append(append([]ha.Gate(nil), t.rec.Waived...), t.rec.HeldAt)
+			t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryOperator, Text: fmt.Sprintf("%s released gate %s", w.ReleaseBy, t.rec.HeldAt)}})
+			t.unhold()
+		}
+	}
+	if w.Retries > t.rec.Retried {
+		t.rec.Retried = w.Retries
+		t.rec.Failures = 0
+		t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryOperator, Text: w.RetryBy + " asked for a retry"}})
+		for i := range t.moves {
+			m := &t.moves[i]
+			m.Final = false
+			m.NotBefore = nil
+		}
+		if t.rec.Step == ha.StepWait {
+			t.rec.WakeAt = nil
+		}
+	}
+	for i := range t.moves {
+		m := &t.moves[i]
+		if m.RetryWish <= m.RetryDone {
+			continue
+		}
+		m.RetryDone = m.RetryWish
+		m.NotBefore = nil
+		if m.Status == ha.MoveFailed && m.Stage == ha.StageDone {
+			t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryOperator, InstanceUUID: m.InstanceUUID, Text: "a retry of this instance was asked for"}})
+			t.forget(m) // an operator's word: whatever the last order became, a new one may be sent
+			t.reopen(m)
+			if t.rec.Step == ha.StepWait {
+				t.rec.WakeAt = nil
+			}
+		}
+	}
+}
+
+// stopping says why nothing new may be ordered any more, "" when it may: a return, a cancel, expiry.
+func (t *turn) stopping() string {
+	switch w := t.Unit.Wishes; {
+	case t.rec.Returned:
+		return "host returned"
+	case w.CancelBy != "":
+		return "cancelled by " + w.CancelBy
+	case t.expired():
+		return fmt.Sprintf("expired: older than %s", t.Rules.Expiry)
+	}
+	return ""
+}
+
+func (t *turn) expired() bool {
+	if t.Rules.Expiry <= 0 || t.note.CreatedAt.IsZero() {
+		return false
+	}
+	t.wakeAt(t.note.CreatedAt.Add(t.Rules.Expiry))
+	return t.Now.Sub(t.note.CreatedAt) >= t.Rules.Expiry
+}
+
+// heldByOperator reports whether an operator holds this recovery or its segment now.
+func (t *turn) heldByOperator() bool {
+	w := t.Unit.Wishes
+	if w.HoldBy != "" && (w.HoldUntil == nil || t.Now.Before(*w.HoldUntil)) {
+		t.hold(ha.GateOperator, fmt.Sprintf("held by %s: %s", w.HoldBy, w.HoldReason))
+		if w.HoldUntil != nil {
+			t.wakeAt(*w.HoldUntil)
+		}
+		return true
+	}
+	if t.rec.HeldAt == ha.GateOperator {
+		t.unhold()
+	}
+	return false
+}
+
+// attemptFailed ends an attempt in error: retried after a growing wait, up to MaxAttempts (RECOVERY section 5).
+func (t *turn) attemptFailed(why string) {
+	t.rec.Failures++
+	t.rec.Prepared = false
+	t.unhold()
+	if t.rec.Failures >= t.Rules.MaxAttempts || !t.anyRetryable() {
+		t.finish(ha.StatusFailed, why)
+		return
+	}
+	t.note.Status = ha.StatusError
+	wait := t.Rules.RetryInterval << (t.rec.Failures - 1)
+	t.rec.WakeAt = ptr(t.Now.Add(wait))
+	t.say("attempt %d of %d failed, next in %s: %s", t.rec.Failures, t.Rules.MaxAttempts, wait, why)
+	t.rec.Step = ha.StepWait
+	t.wakeAt(*t.rec.WakeAt)
+}
+
+// anyRetryable reports whether another attempt could do anything.
+func (t *turn) anyRetryable() bool {
+	if len(t.moves) == 0 {
+		return true
+	}
+	for _, m := range t.moves {
+		if m.Status == ha.MoveFailed && !m.Final {
+			return true
+		}
+	}
+	return false
+}
+
+// waitForRetry begins the next attempt when its time has come; only what has not succeeded is tried again.
+func (t *turn) waitForRetry() bool {
+	if why := t.stopping(); why != "" {
+		return t.enter(ha.StepReturn)
+	}
+	if t.heldByOperator() {
+		return false
+	}
+	if t.rec.WakeAt != nil && t.Now.Before(*t.rec.WakeAt) {
+		t.wakeAt(*t.rec.WakeAt)
+		if left := t.rec.WakeAt.Sub(t.Now); left > parkAbove && len(t.acting) == 0 {
+			t.park = left
+		}
+		return false
+	}
+	t.rec.WakeAt = nil
+	t.rec.Attempt++
+	t.note.Status = ha.StatusRunning
+	t.say("")
+	for i := range t.moves {
+		if m := &t.moves[i]; m.Status == ha.MoveFailed && !m.Final {
+			t.reopen(m)
+		}
+	}
+	return t.enter(ha.StepGates)
+}
+
+// parkAbove is the wait from which on the lease is given up meanwhile.
+const parkAbove = 15 * time.Second
+
+// finish ends the recovery: what was reserved and not used goes back, claims stay for the take-back, and whatever did not
+// succeed is named (invariant I3).
+func (t *turn) finish(s ha.Status, why string) {
+	if !t.returnUnused() {
+		return
+	}
+	t.handOver()
+	counts := map[ha.MoveStatus]int{}
+	var named []string
+	for _, m := range t.moves {
+		counts[m.Status]++
+		if m.Status == ha.MoveFailed && len(named) < 20 {
+			named = append(named, fmt.Sprintf("%s: %s", m.InstanceUUID, text(m.Message)))
+		}
+	}
+	switch {
+	case s == ha.StatusFinished && why == "" && len(t.moves) == 0:
+		t.end(s, "")
+	case s == ha.StatusFinished && why == "":
+		t.end(s, "%d of %d instances moved", counts[ha.MoveSucceeded], len(t.moves))
+	case len(named) > 0:
+		t.end(s, "%s; %d moved, %d not: %s", why, counts[ha.MoveSucceeded], counts[ha.MoveFailed], strings.Join(named, "; "))
+	default:
+		t.end(s, "%s", why)
+	}
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

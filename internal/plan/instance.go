@@ -1,0 +1,466 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// instance takes one instance as far as it can go without waiting (RECOVERY section 2, step 7). may says that orders may be
+// sent now; stop, why nothing new is begun any more.
+func (t *turn) instance(m *ha.VMove, may bool, stop string) {
+	for t.instanceStep(m, may, stop) {
+	}
+}
+
+func (t *turn) instanceStep(m *ha.VMove, may bool, stop string) bool {
+	switch m.Stage {
+	case ha.StageChosen:
+		return t.chosen(m, may, stop)
+	case ha.StageLock:
+		return t.lock(m, stop)
+	case ha.StageFit:
+		return t.fit(m, stop)
+	case ha.StageOrder:
+		return t.order(m, may, stop)
+	case ha.StageOrdered:
+		return t.confirm(m)
+	case ha.StageRestore:
+		return t.restore(m)
+	case ha.StageUnlock:
+		return t.unlock(m)
+	default:
+		return false
+	}
+}
+
+// chosen begins, once nothing of an earlier attempt is under way.
+func (t *turn) chosen(m *ha.VMove, may bool, stop string) bool {
+	if m.Order.Open() {
+		return t.lookBack(m, stop)
+	}
+	if stop != "" {
+		t.settle(m, stopStatus(t.rec.Returned), stop)
+		return true
+	}
+	if !may || t.crowded() {
+		return false
+	}
+	s, seen := t.server(m.InstanceUUID, time.Time{})
+	switch seen {
+	case unseen:
+		return false
+	case gone:
+		t.settle(m, ha.MoveIgnored, "deleted")
+		return true
+	}
+	if where := t.migrating(s); where != "" {
+		t.alarm(m.InstanceUUID, "instance %s was in a live migration when %s died: it may run on %s; look, then retry it by hand", m.InstanceUUID, m.SourceHost, where)
+		m.Final = true
+		t.settle(m, ha.MoveFailed, "may run on "+where+": a live migration had not ended")
+		return true
+	}
+	if s.Host != m.SourceHost {
+		t.settle(m, ha.MoveIgnored, "is on "+s.Host+" already")
+		return true
+	}
+	m.Status, m.Message = ha.MoveOngoing, nil
+	if m.StartTime == nil {
+		m.StartTime = ptr(t.Now)
+	}
+	m.Stage = ha.StageLock
+	if m.WasLocked = s.Locked && !m.Locked; m.WasLocked {
+		return t.locked(m)
+	}
+	if t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActLock, Instance: m.InstanceUUID, Host: m.SourceHost, Reason: t.lockReason()}) {
+		m.Locked = true
+	}
+	return false
+}
+
+func (t *turn) lockReason() string { return "salvor recovery " + t.note.UUID }
+
+// stopStatus is what becomes of an instance that was not ordered when the recovery stopped.
+func stopStatus(returned bool) ha.MoveStatus {
+	if returned {
+		return ha.MoveIgnored
+	}
+	return ha.MoveFailed
+}
+
+// crowded reports whether as many evacuations are under way as the operator allows per host.
+func (t *turn) crowded() bool {
+	if t.Rules.Threads <= 0 {
+		return false
+	}
+	busy := 0
+	for _, m := range t.moves {
+		switch m.Stage {
+		case ha.StageLock, ha.StageFit, ha.StageOrdered, ha.StageRestore, ha.StageUnlock:
+			busy++
+		case ha.StageOrder:
+			if m.NotBefore == nil {
+				busy++
+			}
+		}
+	}
+	return busy >= t.Rules.Threads
+}
+
+// migrating names where else the server may run, "" when no live migration was under way.
+func (t *turn) migrating(s ha.Server) string {
+	for _, r := range t.Facts.Migrations.Value {
+		if r.InstanceID == s.ID && r.Type == ha.MigrationLiveMigration && r.UnderWay() {
+			if r.Dest == "" {
+				return "another host"
+			}
+			return r.Dest
+		}
+	}
+	if s.TaskState == ha.TaskStateMigrating {
+		return "another host"
+	}
+	return ""
+}
+
+// lock waits for the lock to be seen or answered. It was decided in chosen, or by a former owner.
+func (t *turn) lock(m *ha.VMove, stop string) bool {
+	if t.acting[m.InstanceUUID] {
+		return false
+	}
+	s, seen := t.server(m.InstanceUUID, t.doubtSince(ha.ActLock, m.InstanceUUID))
+	switch {
+	case seen == gone:
+		m.Locked = false
+		t.settle(m, ha.MoveIgnored, "deleted")
+		return true
+	case stop != "":
+		return t.leave(m, stopStatus(t.rec.Returned), stop)
+	case seen == unseen:
+		return false
+	case s.Locked:
+		return t.locked(m)
+	}
+	if t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActLock, Instance: m.InstanceUUID, Host: m.SourceHost, Reason: t.lockReason()}) {
+		m.Locked = true
+	}
+	return false
+}
+
+// doubtSince is when an act's answer was lost: a look must be newer to tell whether it was done.
+func (t *turn) doubtSince(k ha.ActKind, key string) time.Time { return t.Memory.Doubt[doubtKey(k, key)] }
+
+// locked goes on once nobody but an admin can touch the instance.
+func (t *turn) locked(m *ha.VMove) bool {
+	m.Stage = ha.StageOrder
+	if m.Attempts == 0 && needsReset(m.PriorVM) {
+		m.Stage = ha.StageFit
+	}
+	return true
+}
+
+// needsReset reports whether Nova refuses to evacuate in this vm_state (NOVA-OBSERVATIONS, 409).
+func needsReset(vmState string) bool {
+	switch vmState {
+	case ha.VMActive, ha.VMStopped, ha.VMError:
+		return false
+	}
+	return true
+}
+
+// fit resets the state to error, in which Nova takes the order.
+func (t *turn) fit(m *ha.VMove, stop string) bool {
+	if t.acting[m.InstanceUUID] {
+		return false
+	}
+	if stop != "" {
+		return t.leave(m, stopStatus(t.rec.Returned), stop)
+	}
+	lost := t.doubtful(ha.ActResetState, m.InstanceUUID)
+	if lost { // a late reset would wreck the arrived instance: wait for its effect, or until it cannot come any more
+		s, seen := t.server(m.InstanceUUID, t.doubtSince(ha.ActResetState, m.InstanceUUID))
+		if seen == found && s.VMState == ha.VMError {
+			delete(t.Memory.Doubt, doubtKey(ha.ActResetState, m.InstanceUUID))
+			m.Stage = ha.StageOrder
+			return true
+		}
+		return false
+	}
+	t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActResetState, Instance: m.InstanceUUID, Host: m.SourceHost, State: ha.VMError})
+	return false
+}
+
+// order sends the one order that must never be sent twice (invariants I2, I4).
+func (t *turn) order(m *ha.VMove, may bool, stop string) bool {
+	if t.acting[m.InstanceUUID] {
+		return false
+	}
+	if stop != "" {
+		return t.leave(m, stopStatus(t.rec.Returned), stop)
+	}
+	if m.NotBefore != nil {
+		t.watchForRoom()
+		if m.NotBefore != nil && t.Now.Before(*m.NotBefore) {
+			t.wakeAt(*m.NotBefore)
+			return false
+		}
+		m.NotBefore, m.Message = nil, nil
+	}
+	if !may {
+		return false
+	}
+	if t.Facts.Migrations.At.IsZero() || t.Facts.Servers.At.IsZero() {
+		t.keepLooking()
+		return false
+	}
+	target := ""
+	if t.pass(m) == ha.PassReserved {
+		var ready bool
+		if target, ready = t.target(m); !ready {
+			return m.NotBefore != nil || t.pass(m) != ha.PassReserved
+		}
+	}
+	if t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActEvacuate, Instance: m.InstanceUUID, Host: m.SourceHost, Target: target}) {
+		m.Order = ha.Order{At: t.Now, Base: t.lastRecord(m), Target: target}
+		m.Attempts++
+		m.Stage = ha.StageOrdered
+		t.progress(ha.TaskEvacuate, 0.5, "Evacuation of instance started: '%s'", m.InstanceUUID)
+	}
+	return false
+}
+
+func (t *turn) pass(m *ha.VMove) ha.Pass {
+	passes := t.Unit.Segment.RecoveryMethod.Passes()
+	return passes[min(m.Pass, len(passes)-1)]
+}
+
+// lastRecord is the highest migration id of the instance that is known.
+func (t *turn) lastRecord(m *ha.VMove) int64 {
+	last := max(m.Order.Base, m.Order.Record)
+	for _, r := range t.Facts.Migrations.Value {
+		if r.InstanceID == m.InstanceUUID {
+			last = max(last, r.ID)
+		}
+	}
+	return last
+}
+
+// ordered digests Nova's answer to an order.
+func (t *turn) ordered(m *ha.VMove, o ha.Outcome) {
+	class := t.outcome(o)
+	if m.Stage != ha.StageOrdered {
+		return // its record told first
+	}
+	said := ha.TextOf(o.Err)
+	switch class {
+	case "":
+		m.Order.Answered = true
+		return
+	case ha.ClassInDoubt:
+		t.log(m.InstanceUUID, "the answer to the order was lost: waiting for its record")
+		return
+	}
+	m.Attempts--
+	m.Order = ha.Order{Record: m.Order.Record, Base: m.Order.Base, Target: m.Order.Target}
+	m.Stage = ha.StageOrder
+	status := ha.StatusOf(o.Err)
+	switch {
+	case class == ha.ClassBusy || class == ha.ClassNotSent || class == ha.ClassBroken:
+	case class == ha.ClassGone && m.Order.Target != "" && strings.Contains(said, m.Order.Target):
+		t.refusedBy(m, said)
+	case class == ha.ClassGone:
+		t.leave(m, ha.MoveIgnored, "deleted")
+	case status == 400 && strings.Contains(said, "still in use"):
+		t.rec.Prepared = false // Nova calls the host up again: prove and force down anew
+		t.look(LookServices, "")
+	case status == 409 && m.PriorVM != ha.VMError && !t.Memory.Said["reset "+m.InstanceUUID]:
+		t.Memory.Said["reset "+m.InstanceUUID] = true
+		t.log(m.InstanceUUID, "Nova refused the order (%s): resetting its state to error first", said)
+		m.Stage = ha.StageFit
+	case m.Order.Target != "" && status == 400:
+		t.refusedBy(m, said)
+	default:
+		m.Final = true
+		t.leave(m, ha.MoveFailed, "Nova refused the order: "+said)
+	}
+}
+
+// leave ends a move that may hold our lock: the outcome is known, the unlock comes next.
+func (t *turn) leave(m *ha.VMove, s ha.MoveStatus, why string) bool {
+	m.Outcome, m.Stage, m.NotBefore = s, ha.StageUnlock, nil
+	m.Message = nil
+	if why != "" {
+		m.Message = ptr(why)
+	}
+	return true
+}
+
+// unlock takes our lock away, retried until done (invariant I5). A lock whose answer was lost may come late: it is awaited.
+func (t *turn) unlock(m *ha.VMove) bool {
+	if t.acting[m.InstanceUUID] {
+		return false
+	}
+	late := t.doubtful(ha.ActLock, m.InstanceUUID)
+	if m.Locked {
+		t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActUnlock, Instance: m.InstanceUUID, Host: m.SourceHost})
+		return false
+	}
+	if late {
+		s, seen := t.server(m.InstanceUUID, t.Memory.Since["unlocked "+m.InstanceUUID])
+		switch {
+		case seen == found && s.Locked && !m.WasLocked:
+			m.Locked = true // the late lock: take it away again
+			return true
+		case seen != gone:
+			t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+			return false
+		}
+	}
+	m.Stage, m.Status = ha.StageDone, m.Outcome
+	m.EndTime = ptr(t.Now)
+	return false
+}
+
+// acted digests the end of any act on an instance.
+func (t *turn) acted(m *ha.VMove, o ha.Outcome) {
+	if o.Act.Kind == ha.ActEvacuate {
+		t.ordered(m, o)
+		return
+	}
+	class := t.outcome(o)
+	switch o.Act.Kind {
+	case ha.ActLock:
+		switch {
+		case m.Stage != ha.StageLock:
+		case class == "":
+			t.locked(m)
+		case class == ha.ClassGone:
+			m.Locked = false
+			t.settle(m, ha.MoveIgnored, "deleted")
+		case class == ha.ClassRefused: // better an order without a lock than none
+			m.Locked = false
+			t.log(m.InstanceUUID, "could not be locked: %s", ha.TextOf(o.Err))
+			t.locked(m)
+		case class == ha.ClassNotSent || class == ha.ClassBusy:
+			m.Locked = false
+		}
+	case ha.ActUnlock:
+		if class == "" || class == ha.ClassGone {
+			m.Locked = false
+			t.Memory.Since["unlocked "+m.InstanceUUID] = o.At
+		}
+	case ha.ActResetState:
+		switch {
+		case m.Stage != ha.StageFit:
+		case class == "":
+			m.Stage = ha.StageOrder
+		case class == ha.ClassGone:
+			t.leave(m, ha.MoveIgnored, "deleted")
+		case class == ha.ClassRefused:
+			m.Final = true
+			t.leave(m, ha.MoveFailed, "Nova refused to reset its state: "+ha.TextOf(o.Err))
+		}
+	}
+}
+
+// sighting is what looks tell of one server.
+type sighting int
+
+const (
+	unseen sighting = iota // no look since then; one is asked for
+	found
+	gone
+)
+
+// server returns an instance as seen by a look that started at or after since.
+func (t *turn) server(id string, since time.Time) (ha.Server, sighting) {
+	one, asked := t.Facts.Server[id]
+	if t.Facts.Servers.After(since) && (!asked || !one.At.After(t.Facts.Servers.At)) {
+		if i := slices.IndexFunc(t.Facts.Servers.Value, func(s ha.Server) bool { return s.ID == id }); i >= 0 {
+			return t.Facts.Servers.Value[i], found
+		}
+	}
+	if asked && one.After(since) {
+		if ha.ClassOf(one.Err) == ha.ClassGone {
+			return ha.Server{}, gone
+		}
+		if one.Err == nil && !one.At.Before(t.Facts.Servers.At.Add(-t.Rules.VerifyInterval)) {
+			return one.Value, found
+		}
+	}
+	if !t.Facts.Servers.After(since) {
+		t.look(LookServers, "")
+	} else {
+		t.look(LookServer, id)
+	}
+	t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+	return ha.Server{}, unseen
+}
+
+// digestHost digests the outcomes of a host recovery's acts.
+func (t *turn) digestHost() {
+	for _, o := range t.Results {
+		switch o.Act.Kind {
+		case ha.ActService:
+			if o.Act.Host == t.Unit.Host.Name {
+				t.servicePut(o)
+			} else {
+				t.reservedPut(o)
+			}
+		case ha.ActAggregateAdd, ha.ActAggregateRemove:
+			t.aggregateChanged(o)
+		default:
+			i := slices.IndexFunc(t.moves, func(m ha.VMove) bool { return m.InstanceUUID == o.Act.Instance })
+			if i < 0 {
+				t.outcome(o)
+				continue
+			}
+			if o.Act.Kind == ha.ActStart || o.Act.Kind == ha.ActStop || o.Act.Kind == ha.ActResetState && t.moves[i].Stage == ha.StageRestore {
+				t.restored(&t.moves[i], o)
+				continue
+			}
+			t.acted(&t.moves[i], o)
+		}
+	}
+	t.Results = nil
+}
+
+// waitForRoom makes a move wait for a destination: no attempt is used up (RECOVERY section 5).
+func (t *turn) waitForRoom(m *ha.VMove, why string) {
+	m.Waits++
+	wait := min(5*time.Minute, 15*time.Second<<min(m.Waits-1, 8))
+	m.NotBefore = ptr(t.Now.Add(wait))
+	m.Message = ptr(fmt.Sprintf("waiting for room: %s", why))
+	m.Stage = ha.StageOrder
+	t.Memory.Room = t.room()
+}
+
+// room lists the hosts that could take instances.
+func (t *turn) room() []string {
+	var hosts []string
+	for _, s := range t.Facts.Services.Value {
+		if s.Binary == ha.BinaryCompute && s.Up && s.Enabled && s.Host != t.Unit.Host.Name {
+			hosts = append(hosts, s.Host)
+		}
+	}
+	return hosts
+}
+
+// watchForRoom ends the waits early when a host has come that was not there before.
+func (t *turn) watchForRoom() {
+	t.look(LookServices, "")
+	t.reload = true
+	t.wakeAt(t.Now.Add(5 * time.Second))
+	for _, h := range t.room() {
+		if !slices.Contains(t.Memory.Room, h) {
+			t.Memory.Room = t.room()
+			for i := range t.moves {
+				t.moves[i].NotBefore = nil
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// Heart is the heartbeat of a compute service as its watcher saw it. updated_at moves with every heartbeat, and once with
+// every PUT (NOVA-OBSERVATIONS, "Hosts").
+type Heart struct {
+	First time.Time // when the watching began
+	At    time.Time // of the look digested last
+	Last  ha.Service
+	Since time.Time // when the present updated_at was seen first
+	Moves int       // moves in a row without a change of status, reason or forced_down
+	// MovingSince is when those moves began: the host counts as healthy HealthyDelay later.
+	MovingSince time.Time
+}
+
+// see digests one look at the service. base is the updated_at that our own PUT answered, zero when there was none.
+func (h *Heart) see(s ha.Service, at time.Time, base time.Time) {
+	if !at.After(h.At) {
+		return
+	}
+	h.At = at
+	if h.First.IsZero() {
+		h.First, h.Since, h.Last = at, at, s
+		if !base.IsZero() && s.ForcedDown && !s.UpdatedAt.Equal(base) {
+			h.Moves, h.MovingSince = 1, at
+		}
+		return
+	}
+	switch {
+	case s.UpdatedAt.Equal(h.Last.UpdatedAt):
+	case s.Enabled != h.Last.Enabled || s.ForcedDown != h.Last.ForcedDown || s.DisabledReason != h.Last.DisabledReason:
+		h.Moves, h.Since, h.MovingSince = 0, at, time.Time{} // somebody's PUT
+	default:
+		h.Moves++
+		h.Since = at
+		if h.Moves == 1 {
+			h.MovingSince = at
+		}
+	}
+	h.Last = s
+}
+
+// put digests the answer of our own PUT: its updated_at is the new base.
+func (h *Heart) put(s ha.Service, at time.Time) {
+	*h = Heart{First: at, At: at, Last: s, Since: at}
+}
+
+// beating reports a heartbeat: two moves in a row (RECOVERY section 2, proof), a third after a PUT that changed nothing.
+func (h Heart) beating() bool { return h.Moves >= 2 }
+
+// quiet is for how long updated_at has not moved, as far as looks tell.
+func (h Heart) quiet() time.Duration { return h.At.Sub(h.Since) }
+
+// watch digests the latest look at the unit's host.
+func (t *turn) watch() (ha.Service, bool) {
+	svc, ok := t.service(t.Unit.Host.Name)
+	if ok {
+		base, _ := t.claim(t.Unit.Host.UUID, ha.WhatForcedDown, ha.ReasonRecovery)
+		t.Memory.Heart.see(svc, t.Facts.Services.At, base.Seen)
+	}
+	return svc, ok
+}
+
+// gateProof asks whether the host is dead, and says by what (RECOVERY section 2, "Proof of death is typed").
+func (t *turn) gateProof() answer {
+	a := answer{gate: ha.GateProof}
+	host := t.Unit.Host.Name
+	svc, ok := t.watch()
+	if !ok {
+		return a.fail("Nova has no compute service named %s: compare the host's name with the services' names", host)
+	}
+	heart := t.Memory.Heart
+	ours, forcedByUs := t.claim(t.Unit.Host.UUID, ha.WhatForcedDown, ha.ReasonRecovery)
+	quietFor := t.Rules.ReportInterval * 3 / 2
+	trust := t.Rules.TrustReports
+	if t.Unit.Segment.TrustReports != nil {
+		trust = *t.Unit.Segment.TrustReports
+	}
+	switch by := t.note.Payload[ha.KeyConfirmedBy]; {
+	case by != "":
+		return t.proven(a, ha.ProofConfirmed, fmt.Sprintf("%s confirmed that %s is off", by, host))
+	case !svc.Up && !(svc.ForcedDown && forcedByUs):
+		return t.proven(a, ha.ProofNovaDown, fmt.Sprintf("Nova sees %s down, last heard %s", host, svc.UpdatedAt.UTC().Format(time.RFC3339)))
+	case svc.ForcedDown && forcedByUs && !ours.Seen.IsZero() && svc.UpdatedAt.Equal(ours.Seen):
+		return t.proven(a, ha.ProofReported, fmt.Sprintf("%s has not been heard since it was forced down", host))
+	case trust:
+		return t.proven(a, ha.ProofReported, fmt.Sprintf("the report says that %s is down, and this segment trusts reports", host))
+	case heart.quiet() >= quietFor:
+		return t.proven(a, ha.ProofReported, fmt.Sprintf("reported, and %s has not been heard for %s", host, heart.quiet().Round(100*time.Millisecond)))
+	case heart.Moves > 0 && t.Now.Sub(heart.First) >= 60*time.Second:
+		t.alarm("", "host %s was reported dead but still reports to Nova: nothing was done; check the monitor", host)
+		return a.ignore("host still reports to Nova: %s was reported dead, but its updated_at moved %d times in %s",
+			host, heart.Moves, t.Now.Sub(heart.First).Round(time.Second))
+	}
+	t.look(LookServices, "")
+	t.wakeAt(t.Now.Add(time.Second))
+	return a.wait("Nova still hears %s: waiting until it has been silent for %s (now %s)", host, quietFor, heart.quiet().Round(time.Second))
+}
+
+// proven keeps a proof in the row.
+func (t *turn) proven(a answer, p ha.Proof, text string) answer {
+	t.rec.Proof, t.rec.ProofText = p, text
+	t.rec.ProofAt = t.Facts.Services.At
+	return a.pass("%s: %s", p, text)
+}
+
+// stillDead reports whether the proof stands now, before an order (invariant I2): taken within ProofMaxAge, by a look that
+// this owner made itself, and no heartbeat since. It looks again in good time, and holds when the host is heard.
+func (t *turn) stillDead() bool {
+	svc, ok := t.watch()
+	if age := t.Now.Sub(t.Facts.Services.At); t.Facts.Services.At.IsZero() || age > t.Rules.ProofMaxAge/6 {
+		t.look(LookServices, "")
+		t.wakeAt(t.Now.Add(time.Second))
+		if t.Facts.Services.At.IsZero() || age > t.Rules.ProofMaxAge {
+			return false
+		}
+	}
+	if !ok {
+		return true // its service record is gone: nothing can be heard of it
+	}
+	if t.Memory.Heart.beating() {
+		return t.heard()
+	}
+	if t.rec.HeldAt == ha.GateHeartbeat {
+		if t.Memory.Heart.quiet() < t.Rules.ReportInterval*3 {
+			return false
+		}
+		t.unhold()
+	}
+	if svc.Up { // forced_down is gone: put it again first
+		return false
+	}
+	if t.Facts.Services.At.Sub(t.rec.ProofAt) > t.Rules.ProofMaxAge/2 {
+		t.rec.ProofAt = t.Facts.Services.At
+	}
+	return true
+}
+
+// heard is the host's heartbeat while it is forced down: nothing is ordered; when it has gone on for HealthyDelay the host
+// counts as returned (RECOVERY section 2, proof).
+func (t *turn) heard() bool {
+	h := t.Memory.Heart
+	if !t.waived(ha.GateHeartbeat) {
+		t.hold(ha.GateHeartbeat, fmt.Sprintf("host %s is heard again while forced down: no new orders", t.Unit.Host.Name))
+		t.alarm("", "host %s reports to Nova in the middle of its recovery: nothing new is ordered", t.Unit.Host.Name)
+	}
+	if t.Now.Sub(h.MovingSince) >= t.Rules.HealthyDelay {
+		t.unhold()
+		t.rec.Returned = true
+		t.log("", "host %s has been heard for %s: counted as returned", t.Unit.Host.Name, t.Rules.HealthyDelay)
+	}
+	t.look(LookServices, "")
+	t.wakeAt(t.Now.Add(5 * time.Second))
+	return false
+}

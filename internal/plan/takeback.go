@@ -1,0 +1,188 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// takeBackEvery is how often a host that is away is looked at: some monitors never send STARTED (RECOVERY section 7).
+const takeBackEvery = time.Minute
+
+// TakeBack is the plan of a host's take-back: it lives as long as salvor holds forced_down or disabled of a host recovery on
+// it. It has no notification.
+func TakeBack(v View) Decision {
+	t := begin(v)
+	t.rec.Step = ha.StepWatch
+	for _, o := range t.Results {
+		t.tookBack(o)
+	}
+	t.orphans()
+	t.takeBack()
+	return t.decision()
+}
+
+func (t *turn) takeBack() {
+	forced, isForced := t.claim(t.Unit.HostUUID, ha.WhatForcedDown, ha.ReasonRecovery)
+	disabled, isDisabled := t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonRecovery)
+	switch {
+	case !isForced && !isDisabled:
+		t.ended = true
+		return
+	case t.Unit.HostUnit != 0: // a host recovery has precedence
+		t.park = 5 * time.Second
+		return
+	case len(t.acting) > 0:
+		return
+	}
+	if t.Facts.Services.At.IsZero() {
+		t.look(LookServices, "")
+		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+		return
+	}
+	svc, known := t.watch()
+	if !known { // Nova has forgotten the service: nothing is left to take back
+		for _, c := range t.ownClaims() {
+			if c.What == ha.WhatForcedDown || c.What == ha.WhatDisabled {
+				t.dropClaim(c)
+			}
+		}
+		t.log("", "Nova has no compute service named %s any more", t.Unit.Host.Name)
+		t.ended = true
+		return
+	}
+	back, how := t.isBack(forced, disabled)
+	if isForced && !svc.ForcedDown && t.certain(forced) {
+		t.dropClaim(forced)
+		t.log("", "forced_down of %s is gone", svc.Host)
+		isForced = false
+	}
+	if isDisabled && (svc.Enabled || svc.DisabledReason != disabled.Detail) && t.certain(disabled) {
+		t.dropClaim(disabled)
+		t.log("", "the compute service of %s was enabled or disabled by somebody else: no longer ours", svc.Host)
+		isDisabled = false
+	}
+	if back && isForced && svc.ForcedDown {
+		if t.act(ha.Act{Key: serviceKey(svc.Host), Kind: ha.ActService, Host: svc.Host, ServiceID: svc.ID, ForcedDown: ptr(false)}) {
+			t.log("", "host %s is back (%s): taking forced_down back", svc.Host, how)
+		}
+		return
+	}
+	if t.Rules.AutoReturn && !isForced && t.healthy(svc, back) {
+		t.returnToService(svc, isDisabled)
+		if len(t.acting) > 0 {
+			return
+		}
+	}
+	if !isForced && !isDisabled {
+		t.ended = true
+		return
+	}
+	t.again(back && (isForced || t.Rules.AutoReturn))
+}
+
+// again looks later: soon while the host is coming back or is being listened to, else each minute, without the lease.
+func (t *turn) again(soon bool) {
+	t.look(LookServices, "")
+	if soon || t.Memory.Heart.Moves > 0 || t.Now.Sub(t.Memory.Heart.First) < 3*t.Rules.ReportInterval {
+		t.wakeAt(t.Now.Add(min(t.Rules.ReportInterval/2, 5*time.Second)))
+		return
+	}
+	t.park = takeBackEvery
+}
+
+// certain reports whether the facts are newer than any PUT of ours whose answer was lost could act.
+func (t *turn) certain(c ha.Claim) bool {
+	if c.What == ha.WhatForcedDown && c.Seen.IsZero() {
+		return t.Facts.Services.After(c.Since.Add(t.Rules.OrderInDoubt))
+	}
+	return t.Facts.Services.After(c.Since)
+}
+
+// isBack reports whether the host has returned since it was claimed, and by what sign.
+func (t *turn) isBack(forced, disabled ha.Claim) (bool, string) {
+	since := forced.Since
+	if since.IsZero() {
+		since = disabled.Since
+	}
+	switch at := t.Unit.Host.StartedAt; {
+	case at != nil && at.After(since):
+		return true, "reported STARTED"
+	case !t.Unit.Host.OnMaintenance:
+		return true, "an operator ended its maintenance"
+	case t.Memory.Heart.beating() && t.Now.Sub(t.Memory.Heart.MovingSince) >= t.Rules.HealthyDelay:
+		return true, "heard for " + t.Rules.HealthyDelay.String()
+	}
+	return false, ""
+}
+
+// healthy reports whether a host that is back has been up for HealthyDelay, as far as this owner has watched.
+func (t *turn) healthy(svc ha.Service, back bool) bool {
+	if !back && !svc.Up || !svc.Up {
+		delete(t.Memory.Since, "up")
+		return false
+	}
+	since, ok := t.Memory.Since["up"]
+	if !ok {
+		t.Memory.Since["up"] = t.Now
+		return false
+	}
+	return t.Now.Sub(since) >= t.Rules.HealthyDelay
+}
+
+// returnToService is auto_return: enabled if it still is disabled by us, and off maintenance if that is ours.
+func (t *turn) returnToService(svc ha.Service, isDisabled bool) {
+	if isDisabled {
+		t.act(ha.Act{Key: serviceKey(svc.Host), Kind: ha.ActService, Host: svc.Host, ServiceID: svc.ID, Enable: ptr(true)})
+		return
+	}
+	t.endMaintenance(ha.ReasonRecovery)
+}
+
+// endMaintenance drops our claim on the host's maintenance; the flag goes when no other claim holds it.
+func (t *turn) endMaintenance(r ha.Reason) {
+	c, ok := t.claim(t.Unit.HostUUID, ha.WhatMaintenance, r)
+	if !ok {
+		return
+	}
+	t.dropClaim(c)
+	others := slices.ContainsFunc(t.ownClaims(), func(o ha.Claim) bool { return o.What == ha.WhatMaintenance })
+	if !others && c.Prior != "true" {
+		t.change(ha.SetHost{UUID: t.Unit.HostUUID, OnMaintenance: ptr(false)})
+	}
+}
+
+// tookBack digests a PUT of the take-back. Nova refuses to clear forced_down until the restarted nova-compute has put its
+// evacuation records right: tried again, and an alarm after ten minutes.
+func (t *turn) tookBack(o ha.Outcome) {
+	class := t.outcome(o)
+	began, ok := t.Memory.Since["taking back"]
+	if !ok {
+		began = t.Now
+		t.Memory.Since["taking back"] = began
+	}
+	switch {
+	case class == "" && o.Act.ForcedDown != nil:
+		if c, have := t.claim(t.Unit.HostUUID, ha.WhatForcedDown, ha.ReasonRecovery); have {
+			t.dropClaim(c)
+		}
+		t.rec.HeldWhy = ""
+		delete(t.Memory.Since, "taking back")
+	case class == "":
+		if c, have := t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonRecovery); have {
+			t.dropClaim(c)
+		}
+		t.log("", "host %s is back in service", o.Act.Host)
+		t.endMaintenance(ha.ReasonRecovery)
+	case class == ha.ClassRefused:
+		t.rec.HeldWhy = ha.TextOf(o.Err)
+		if t.Now.Sub(began) > 10*time.Minute {
+			t.alarm("", "compute of %s not restarted, old copies may run: Nova has refused to clear forced_down for more than 10 minutes: %s", o.Act.Host, ha.TextOf(o.Err))
+		}
+	}
+	t.look(LookServices, "")
+	if nb, ok := t.Memory.NotBefore[o.Act.Key]; ok {
+		t.wakeAt(nb)
+	}
+}

@@ -1,0 +1,259 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// Steps of an instance recovery.
+const (
+	stepStop    ha.Step = "stop"
+	stepStart   ha.Step = "start"
+	stepConfirm ha.Step = "confirm"
+)
+
+// VM is the plan of a VM report (RECOVERY section 3).
+func VM(v View) Decision {
+	t := begin(v)
+	for _, o := range t.Results {
+		t.vmActed(o)
+	}
+	t.orphans()
+	if !t.ended {
+		for t.vmStep() {
+		}
+	}
+	return t.decision()
+}
+
+func (t *turn) instanceID() string { return t.note.Payload[ha.KeyInstanceUUID] }
+
+func (t *turn) vmStep() bool {
+	if t.ended {
+		return false
+	}
+	switch {
+	case t.Unit.HostUnit != 0:
+		t.end(ha.StatusIgnored, "host recovery took over")
+		return false
+	case t.expired():
+		t.end(ha.StatusFailed, "expired: older than %s", t.Rules.Expiry)
+		return false
+	case t.Unit.Wishes.CancelBy != "":
+		t.end(ha.StatusFailed, "cancelled by %s", t.Unit.Wishes.CancelBy)
+		return false
+	case t.rec.Step == "":
+		return t.vmOpen()
+	case t.rec.Step == ha.StepWait:
+		return t.vmWait()
+	case t.heldByOperator() || len(t.acting) > 0:
+		return false
+	}
+	s, seen := t.vmServer()
+	switch {
+	case seen == gone:
+		t.end(ha.StatusIgnored, "instance %s does not exist any more", t.instanceID())
+		return false
+	case seen == unseen:
+		return false
+	case s.Host != t.Unit.Host.Name:
+		t.end(ha.StatusIgnored, "instance %s is on %s, not on %s", s.ID, s.Host, t.Unit.Host.Name)
+		return false
+	}
+	switch t.rec.Step {
+	case ha.StepGates:
+		return t.vmGates(s)
+	case stepStop:
+		return t.vmStop(s)
+	case stepStart:
+		return t.vmStart(s)
+	default:
+		return t.vmConfirm(s)
+	}
+}
+
+// vmServer returns the instance as seen since the last act on it.
+func (t *turn) vmServer() (ha.Server, sighting) {
+	one := t.Facts.Server[t.instanceID()]
+	if one.Tried.IsZero() || !one.After(t.Memory.Since["acted"]) || one.Err != nil && ha.ClassOf(one.Err) != ha.ClassGone {
+		t.look(LookServer, t.instanceID())
+		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+		if one.Err != nil {
+			t.say("waiting: Nova does not answer: %s", ha.TextOf(one.Err))
+		}
+		return ha.Server{}, unseen
+	}
+	if one.Err != nil {
+		return ha.Server{}, gone
+	}
+	return one.Value, found
+}
+
+// vmOpen decides what the report itself decides.
+func (t *turn) vmOpen() bool {
+	switch {
+	case !t.Unit.Segment.Enabled:
+		t.end(ha.StatusIgnored, SegmentDisabled)
+		return false
+	case !t.note.Payload.VMActedOn():
+		t.end(ha.StatusIgnored, "event %s / %s needs no recovery", t.note.Payload[ha.KeyEvent], t.note.Payload[ha.KeyVirDomainEvent])
+		return false
+	}
+	t.note.Status = ha.StatusRunning
+	t.rec.Attempt++
+	return t.enter(ha.StepGates)
+}
+
+// vmGates makes every check before the first write (field finding F055).
+func (t *turn) vmGates(s ha.Server) bool {
+	if t.Unit.Segment.Pause.Active(t.Now) {
+		t.hold(ha.GateSegment, "segment "+t.Unit.Segment.Name+" is paused by "+t.Unit.Segment.Pause.By)
+		t.reload = true
+		t.wakeAt(t.Now.Add(2 * time.Second))
+		return false
+	}
+	t.unhold()
+	switch ha.OptOf(s, t.Rules.VMMetadataKey) {
+	case ha.OptOut:
+		return t.vmSkip(s)
+	case ha.OptSilent:
+		if !t.Rules.ProcessAll {
+			return t.vmSkip(s)
+		}
+	}
+	switch {
+	case s.VMState == ha.VMPaused || s.VMState == ha.VMRescued:
+		t.progress(ha.TaskStop, 1, "Recovery of instance '%s' is ignored as it is in '%s' state.", s.ID, s.VMState)
+		t.task(ha.TaskStop, ha.TaskReverted)
+		t.end(ha.StatusIgnored, "instance %s is %s", s.ID, s.VMState)
+		return false
+	case s.TaskState == ha.TaskStateMigrating:
+		t.say("waiting: instance %s is migrating", s.ID)
+		return t.vmLookAgain()
+	case s.VMState == ha.VMStopped:
+		actions := t.Facts.Actions[s.ID]
+		if actions.At.IsZero() {
+			t.look(LookActions, s.ID)
+			t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+			return false
+		}
+		if stoppedByUser(actions.Value) {
+			t.end(ha.StatusIgnored, "instance %s was stopped by a user", s.ID)
+			return false
+		}
+	case s.VMState == ha.VMResized:
+		t.vmAct(s, ha.Act{Kind: ha.ActResetState, State: ha.VMActive})
+		return false
+	}
+	t.say("")
+	t.progress(ha.TaskStop, 0, "Stopping instance: %s", s.ID)
+	t.vmClock()
+	return t.enter(stepStop)
+}
+
+func (t *turn) vmSkip(s ha.Server) bool {
+	t.progress(ha.TaskStop, 1, "Skipping recovery for instance: %s as it is not Ha_Enabled", s.ID)
+	t.task(ha.TaskStop, ha.TaskReverted)
+	t.end(ha.StatusFinished, "instance %s is not HA-enabled: nothing was done", s.ID)
+	return false
+}
+
+// vmClock starts the time limit of a step. It is the row's, so that a takeover does not begin it anew.
+func (t *turn) vmClock() { t.rec.StartedAt = ptr(t.Now) }
+
+func (t *turn) vmOverdue(limit time.Duration) bool {
+	t.wakeAt(t.rec.StartedAt.Add(limit))
+	return t.Now.Sub(*t.rec.StartedAt) >= limit
+}
+
+func (t *turn) vmStop(s ha.Server) bool {
+	if s.VMState == ha.VMStopped && s.TaskState == "" {
+		t.progress(ha.TaskStop, 1, "Stopped instance: '%s'", s.ID)
+		t.task(ha.TaskStop, ha.TaskSuccess)
+		t.progress(ha.TaskStart, 0, "Starting instance: '%s'", s.ID)
+		t.vmClock()
+		return t.enter(stepStart)
+	}
+	if t.vmOverdue(t.Rules.WaitPowerOff) {
+		t.progress(ha.TaskStop, 1, "Failed to stop instance %s", s.ID)
+		return t.vmFailed(ha.TaskStop, "instance "+s.ID+" was not stopped within "+t.Rules.WaitPowerOff.String()+": it is "+s.VMState+" "+s.TaskState)
+	}
+	if s.TaskState == "" && !t.doubtful(ha.ActStop, s.ID) {
+		t.vmAct(s, ha.Act{Kind: ha.ActStop})
+		return false
+	}
+	return t.vmLookAgain()
+}
+
+func (t *turn) vmStart(s ha.Server) bool {
+	switch {
+	case s.VMState == ha.VMActive && s.TaskState == "":
+		t.progress(ha.TaskStart, 1, "Instance started: '%s'", s.ID)
+		t.task(ha.TaskStart, ha.TaskSuccess)
+		t.progress(ha.TaskConfirmActive, 0, "Confirming instance '%s' vm_state is ACTIVE", s.ID)
+		return t.enter(stepConfirm)
+	case t.vmOverdue(t.Rules.WaitPowerOn):
+		t.progress(ha.TaskConfirmActive, 1, "Failed to start instance %s", s.ID)
+		return t.vmFailed(ha.TaskConfirmActive, "instance "+s.ID+" was not active within "+t.Rules.WaitPowerOn.String()+": it is "+s.VMState+" "+s.TaskState)
+	case s.VMState == ha.VMStopped && s.TaskState == "" && !t.doubtful(ha.ActStart, s.ID):
+		t.vmAct(s, ha.Act{Kind: ha.ActStart})
+		return false
+	case s.VMState != ha.VMStopped && s.VMState != ha.VMActive:
+		t.progress(ha.TaskStart, 1, "Invalid state for Instance %s. Expected state: 'STOPPED', Actual state: '%s'", s.ID, s.VMState)
+		return t.vmFailed(ha.TaskStart, "instance "+s.ID+" became "+s.VMState+" instead of active")
+	}
+	return t.vmLookAgain()
+}
+
+func (t *turn) vmConfirm(s ha.Server) bool {
+	t.progress(ha.TaskConfirmActive, 1, "Confirmed instance '%s' vm_state is ACTIVE", s.ID)
+	t.task(ha.TaskConfirmActive, ha.TaskSuccess)
+	t.end(ha.StatusFinished, "")
+	return false
+}
+
+func (t *turn) vmLookAgain() bool {
+	t.look(LookServer, t.instanceID())
+	t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+	return false
+}
+
+func (t *turn) vmAct(s ha.Server, a ha.Act) {
+	a.Key, a.Instance, a.Host = s.ID, s.ID, s.Host
+	t.act(a)
+	t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+}
+
+// vmActed digests the end of a stop, start or reset. A refusal means that the state is another one by now: the next look
+// tells; the step's time limit ends what never succeeds (field finding F053).
+func (t *turn) vmActed(o ha.Outcome) {
+	class := t.outcome(o)
+	t.Memory.Since["acted"] = o.At
+	if class == ha.ClassRefused && ha.StatusOf(o.Err) == 409 && o.Act.Kind == ha.ActStop {
+		t.progress(ha.TaskStop, 0, "Conflict when stopping instance: %s", o.Act.Instance)
+	}
+	if class == ha.ClassRefused && ha.StatusOf(o.Err) == 403 {
+		t.vmFailed(ha.TaskStop, "Nova forbids to "+describe(o.Act)+": "+ha.TextOf(o.Err))
+	}
+	t.look(LookServer, t.instanceID())
+}
+
+// vmFailed ends an attempt in error: the tasks of this run end REVERTED, as Masakari's do.
+func (t *turn) vmFailed(task, why string) bool {
+	t.task(task, ha.TaskReverted)
+	if task != ha.TaskStop {
+		t.task(ha.TaskStop, ha.TaskReverted)
+	}
+	if task == ha.TaskConfirmActive {
+		t.task(ha.TaskStart, ha.TaskReverted)
+	}
+	t.processFailed(why)
+	return false
+}
+
+// vmWait begins the next attempt when its time has come.
+func (t *turn) vmWait() bool {
+	t.processWait()
+	return t.rec.Step == ""
+}

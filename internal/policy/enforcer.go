@@ -1,0 +1,114 @@
+package policy
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config says where the rules are ([oslo_policy]).
+type Config struct {
+	File        string   // policy_file, as a path; one that does not exist leaves the defaults
+	Dirs        []string // policy_dirs, read after the file
+	DefaultRule string   // policy_default_rule: stands in for a rule that is not defined; "" means "default"
+}
+
+// checkEvery is how often, at most, the files are looked at for changes.
+const checkEvery = time.Second
+
+// Enforcer answers by the rules, and reads the files again when they have changed.
+type Enforcer struct {
+	cfg     Config
+	log     *slog.Logger
+	rules   atomic.Pointer[ruleset]
+	mu      sync.Mutex // of the two below, held while reading
+	seen    string     // what the files looked like when last read
+	checked time.Time
+}
+
+// New reads the rules. A file that cannot be read, or not understood, is an error with its line.
+func New(cfg Config, log *slog.Logger) (*Enforcer, error) {
+	if cfg.DefaultRule == "" {
+		cfg.DefaultRule = "default"
+	}
+	e := &Enforcer{cfg: cfg, log: log, checked: time.Now()}
+	files, err := filesOf(cfg.File, cfg.Dirs)
+	if err != nil {
+		return nil, err
+	}
+	e.seen = look(files)
+	rules, err := load(files, cfg.DefaultRule)
+	if err != nil {
+		return nil, err
+	}
+	e.use(&rules)
+	return e, nil
+}
+
+func (e *Enforcer) use(rules *ruleset) {
+	if missing := rules.undefined(); len(missing) > 0 {
+		e.log.Warn("policy refers to rules that are not defined: they allow nobody, or what the default rule allows", "rules", missing)
+	}
+	e.rules.Store(rules)
+}
+
+// Allows reports whether the identity may do what the rule is about. A rule that is not defined allows nobody.
+func (e *Enforcer) Allows(rule string, id Identity) bool {
+	e.refresh()
+	rules := *e.rules.Load()
+	return rules.allows(rule, question{id: id, target: id.target(), rules: rules})
+}
+
+// Identify returns id with IsAdmin as the rule context_is_admin has it.
+func (e *Enforcer) Identify(id Identity) Identity {
+	id.IsAdmin = e.Allows(AdminContext, id)
+	return id
+}
+
+// refresh reads changed files again. While they cannot be read or understood, the rules that held stay in force.
+func (e *Enforcer) refresh() {
+	if !e.mu.TryLock() {
+		return // another request is looking
+	}
+	defer e.mu.Unlock()
+	if time.Since(e.checked) < checkEvery {
+		return
+	}
+	e.checked = time.Now()
+	files, err := filesOf(e.cfg.File, e.cfg.Dirs)
+	seen := look(files)
+	if err == nil && seen == e.seen {
+		return
+	}
+	var rules ruleset
+	if err == nil {
+		rules, err = load(files, e.cfg.DefaultRule)
+	}
+	if err != nil {
+		if seen != e.seen {
+			e.log.Error("policy not changed: the new rules cannot be used, the old ones stay in force", "error", err)
+		}
+		e.seen = seen
+		return
+	}
+	e.seen = seen
+	e.use(&rules)
+	e.log.Info("policy read again", "files", files)
+}
+
+// look describes files so that a change shows.
+func look(files []string) string {
+	var b strings.Builder
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil {
+			fmt.Fprintf(&b, "%s %d %d\n", f, info.Size(), info.ModTime().UnixNano())
+		} else {
+			fmt.Fprintf(&b, "%s %v\n", f, err)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,152 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// ruleset is a parsed set of rules, and the name of the one that stands in for those that are missing.
+type ruleset struct {
+	checks   map[string]check
+	fallback string
+}
+
+func (s ruleset) allows(rule string, q question) bool {
+	c, ok := s.checks[rule]
+	if !ok {
+		if c, ok = s.checks[s.fallback]; !ok {
+			return false
+		}
+	}
+	return c.allows(q)
+}
+
+// load reads the default rules and, over them, those of the files in order.
+func load(files []string, fallback string) (ruleset, error) {
+	s := ruleset{checks: map[string]check{}, fallback: fallback}
+	for name, expression := range defaults() {
+		c, err := parse(expression)
+		if err != nil {
+			return s, fmt.Errorf("default rule %s: %w", name, err)
+		}
+		s.checks[name] = c
+	}
+	for _, f := range files {
+		if err := s.addFile(f); err != nil {
+			return s, fmt.Errorf("policy file %s: %w", f, err)
+		}
+	}
+	return s, s.checkCycles()
+}
+
+// maxFile bounds a policy file, in bytes.
+const maxFile = 1 << 20
+
+func (s ruleset) addFile(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.Size() > maxFile {
+		return fmt.Errorf("%d bytes are more than the %d that a policy file may have", info.Size(), maxFile)
+	}
+	if filepath.Ext(path) == ".json" {
+		return errors.New("JSON policy files are no longer read; convert it: oslopolicy-convert-json-to-yaml --namespace masakari --policy-file OLD --output-file NEW")
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	entries, err := readFlat(string(text))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		c, err := parse(e.value)
+		if err != nil {
+			return fmt.Errorf("line %d: rule %s: %w", e.line, e.key, err)
+		}
+		s.checks[e.key] = c
+	}
+	return nil
+}
+
+// checkCycles refuses rules that refer to themselves, which could never be decided.
+func (s ruleset) checkCycles() error {
+	const inWork, done = 1, 2
+	state := map[string]int{}
+	var visit func(name string, path []string) error
+	visit = func(name string, path []string) error {
+		if state[name] == inWork {
+			return fmt.Errorf("policy rules refer to each other in a circle: %s", strings.Join(append(path, name), " -> "))
+		}
+		if state[name] == done {
+			return nil
+		}
+		c, ok := s.checks[name]
+		if !ok {
+			if name == s.fallback || s.checks[s.fallback] == nil {
+				return nil
+			}
+			return visit(s.fallback, append(path, name))
+		}
+		state[name] = inWork
+		var err error
+		c.refers(func(rule string) {
+			if err == nil {
+				err = visit(rule, append(path, name))
+			}
+		})
+		state[name] = done
+		return err
+	}
+	for name := range s.checks {
+		if err := visit(name, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// undefined lists the rules that others refer to but that nobody defines: usually a typing error. They stand for the
+// fallback, or allow nobody.
+func (s ruleset) undefined() []string {
+	missing := map[string]bool{}
+	for _, c := range s.checks {
+		c.refers(func(rule string) {
+			if s.checks[rule] == nil {
+				missing[rule] = true
+			}
+		})
+	}
+	return slices.Sorted(maps.Keys(missing))
+}
+
+// filesOf lists the policy file, if there is one, and the files of the directories by name, hidden ones left out.
+func filesOf(file string, dirs []string) ([]string, error) {
+	var files []string
+	if file != "" {
+		switch _, err := os.Stat(file); {
+		case err == nil:
+			files = append(files, file)
+		case !errors.Is(err, os.ErrNotExist):
+			return nil, fmt.Errorf("policy file: %w", err)
+		}
+	}
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir) // sorted by name
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("policy directory: %w", err)
+		}
+		entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.IsDir() || strings.HasPrefix(e.Name(), ".") })
+		for _, e := range entries {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	return files, nil
+}

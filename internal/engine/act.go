@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// orderWithin is how soon after the commit of its intent an evacuate order must leave (RECOVERY section 2, "Never two orders").
+const orderWithin = time.Second
+
+// send carries out acts whose intents are committed. Each runs beside the loop and reports once.
+func (u *unit) send(acts []ha.Act) {
+	by := time.Now().Add(orderWithin)
+	for _, a := range acts {
+		if a.Kind == ha.ActEvacuate {
+			a.SendBy = by
+		}
+		if limit := u.guard.Deadline(); a.SendBy.IsZero() || limit.Before(a.SendBy) {
+			a.SendBy = limit
+		}
+		u.flying[a.Key] = a.Kind
+		u.group.Go(func() { u.done(u.do(a)) })
+	}
+}
+
+// do sends one act, at most once, under the process's limit and within the lease.
+func (u *unit) do(a ha.Act) ha.Outcome {
+	began := time.Now()
+	fail := func(class ha.Class, text string) ha.Outcome {
+		return ha.Outcome{Act: a, Err: &ha.CloudError{Class: class, Op: string(a.Kind) + " " + a.Key, Text: text}, At: u.now()}
+	}
+	if err := u.e.limiter.acquire(u.acts); err != nil {
+		return fail(ha.ClassNotSent, "the lease ended before it could be sent")
+	}
+	if time.Now().After(a.SendBy) {
+		u.e.limiter.release(ha.ClassNotSent)
+		return fail(ha.ClassNotSent, "its time to be sent had passed")
+	}
+	ctx, cancel := context.WithTimeout(u.acts, u.e.cfg.CallTimeout)
+	out, err := u.e.cloud.Do(ctx, a)
+	cancel()
+	class := ha.ClassOf(err)
+	u.e.limiter.release(class)
+	if u.e.cfg.Observe.Acted != nil {
+		u.e.cfg.Observe.Acted(a.Kind, class, time.Since(began))
+	}
+	out.Act, out.Err, out.At = a, err, u.now()
+	return out
+}
+
+// done hands an outcome to the loop.
+func (u *unit) done(o ha.Outcome) {
+	u.mu.Lock()
+	u.came = append(u.came, o)
+	u.mu.Unlock()
+	u.ring()
+}
+
+func (u *unit) ring() {
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+}
+
+// collect takes in what came since the last turn.
+func (u *unit) collect() {
+	u.mu.Lock()
+	came, found := u.came, u.found
+	u.came, u.found = nil, nil
+	u.mu.Unlock()
+	for _, o := range came {
+		delete(u.flying, o.Act.Key)
+		if o.Service != nil {
+			u.facts.PutService(*o.Service, o.At)
+		}
+	}
+	u.ended = append(u.ended, came...)
+	for _, put := range found {
+		put(&u.facts)
+	}
+}
+
+func (u *unit) stopActs() { u.stop() }

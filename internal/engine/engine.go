@@ -1,0 +1,299 @@
+// Package engine carries recoveries out. One loop per unit of work looks, asks plan what follows, commits it behind the fence,
+// and sends the acts; one loop per process finds work and claims it. An engine holds nothing that it could not lose: a takeover
+// is the next turn of the loop, in another process (DESIGN section 3).
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/lease"
+	"github.com/salvor-ha/salvor/internal/plan"
+)
+
+// Config is what an engine needs to know. All durations are positive.
+type Config struct {
+	Name         string // new at each process start: no two processes ever share one
+	Host         string
+	Version      string
+	TTL          time.Duration // lease_ttl
+	Tick         time.Duration // lease_tick: how often a lease is renewed
+	Poll         time.Duration // poll_interval
+	DrainTimeout time.Duration
+	CallTimeout  time.Duration // nova_timeout
+	Concurrency  int           // nova_concurrency_max
+	Rules        plan.Rules
+	Log          *slog.Logger
+	Observe      Observer
+}
+
+// Observer is told what the engine does, for metrics. Any field may be nil.
+type Observer struct {
+	Claimed func(kind ha.UnitKind, takeover bool)
+	Ended   func(kind ha.UnitKind, status ha.Status, took time.Duration)
+	Acted   func(kind ha.ActKind, class ha.Class, took time.Duration)
+	Held    func(units, limit int)
+}
+
+// Engine claims units of work and carries them out until Run's context ends.
+type Engine struct {
+	cfg     Config
+	store   Store
+	cloud   Cloud
+	log     *slog.Logger
+	limiter *limiter
+	poke    chan struct{}
+
+	mu     sync.Mutex
+	units  map[int64]*unit  // held
+	claims map[string]bool  // keys whose claim is under way
+	group  sync.WaitGroup   // units and claims
+	drain  chan struct{}    // closed when nothing new may be sent
+	beats  int64            // own beats that were committed
+	others lease.Watch[int64]
+	peers  lease.Watch[string]
+	wanted map[string]time.Time // key -> since when it could be claimed, for the delay by rank
+	alive  []string             // engines that beat, as of aliveAt
+	alived time.Time
+}
+
+// New returns an engine; Run starts it.
+func New(cfg Config, store Store, cloud Cloud) *Engine {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Engine{
+		cfg: cfg, store: store, cloud: cloud, log: cfg.Log.With("engine", cfg.Name),
+		limiter: newLimiter(max(1, cfg.Concurrency)), poke: make(chan struct{}, 1),
+		units: map[int64]*unit{}, claims: map[string]bool{}, drain: make(chan struct{}), wanted: map[string]time.Time{},
+	}
+}
+
+// Poke makes the engine look for work at once. It never blocks.
+func (e *Engine) Poke() {
+	select {
+	case e.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until ctx ends, then drains: nothing new is sent, acts in flight end (for at most DrainTimeout), their outcomes are
+// journaled, and the leases are given up at once.
+func (e *Engine) Run(ctx context.Context) {
+	hard, kill := context.WithCancel(context.WithoutCancel(ctx)) // outlives ctx by the drain
+	defer kill()
+	looks := time.NewTicker(e.cfg.Poll)
+	defer looks.Stop()
+	var beaten time.Time
+	for ctx.Err() == nil {
+		if now := time.Now(); now.Sub(beaten) >= e.cfg.Tick {
+			if e.beat(ctx) {
+				beaten = now
+			}
+		}
+		e.look(ctx, hard)
+		select {
+		case <-looks.C:
+		case <-e.poke:
+		case <-ctx.Done():
+		}
+	}
+	close(e.drain)
+	ended := make(chan struct{})
+	go func() {
+		e.group.Wait()
+		close(ended)
+	}()
+	patience := time.NewTimer(e.cfg.DrainTimeout)
+	defer patience.Stop()
+	select {
+	case <-ended:
+	case <-patience.C:
+		e.stopActs()
+		<-ended
+	}
+}
+
+// beat writes that this engine is alive. Only the loop that finds work beats: an engine whose loop stands still is not alive.
+func (e *Engine) beat(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Tick*2)
+	defer cancel()
+	err := e.store.BeatEngine(ctx, ha.Engine{Name: e.cfg.Name, Host: e.cfg.Host, Version: e.cfg.Version})
+	if err != nil {
+		e.warn(ctx, "could not beat", err)
+		return false
+	}
+	e.beats++
+	if e.cfg.Observe.Held != nil {
+		e.mu.Lock()
+		held := len(e.units)
+		e.mu.Unlock()
+		e.cfg.Observe.Held(held, e.limiter.size())
+	}
+	return true
+}
+
+// look finds what could be claimed and claims what it should: fresh notifications, units whose owner is dead, units whose next
+// look has come, and those that bear its name though it does not hold them (a claim whose answer was lost).
+func (e *Engine) look(ctx, hard context.Context) {
+	seen, cancel := context.WithTimeout(ctx, e.cfg.TTL)
+	defer cancel()
+	poll, err := e.store.Poll(seen, e.cfg.Name)
+	if err != nil {
+		e.warn(ctx, "could not look for work", err)
+		return
+	}
+	if len(poll.Fresh)+len(poll.Units) > 0 && time.Since(e.alived) >= 2*e.cfg.Tick {
+		e.seeEngines(seen)
+	}
+	now := time.Now()
+	keys := map[string]bool{}
+	for _, f := range poll.Fresh {
+		keys[f.Key] = true
+		if e.myTurn(f.Key, now) {
+			e.claim(hard, ha.ClaimRequest{Fresh: f}, f.Key, false)
+		}
+	}
+	ids := map[int64]bool{}
+	for _, s := range poll.Units {
+		ids[s.WorkID] = true
+		still, beats := e.others.See(s.WorkID, s.Epoch, s.Beat, now, e.beats)
+		dead := s.Owner != "" && lease.Dead(still, beats, s.TTL)
+		if !dead && !(s.Owner == "" && s.Due) {
+			continue
+		}
+		keys[s.Key] = true
+		if e.myTurn(s.Key, now) {
+			e.claim(hard, ha.ClaimRequest{WorkID: s.WorkID, Epoch: s.Epoch, Beat: s.Beat}, s.Key, dead)
+		}
+	}
+	for _, s := range poll.Mine {
+		e.mu.Lock()
+		_, held := e.units[s.WorkID]
+		e.mu.Unlock()
+		if !held {
+			e.claim(hard, ha.ClaimRequest{WorkID: s.WorkID, Epoch: s.Epoch, Beat: s.Beat}, s.Key, false)
+		}
+	}
+	e.others.Keep(func(id int64) bool { return ids[id] })
+	for k := range e.wanted {
+		if !keys[k] {
+			delete(e.wanted, k)
+		}
+	}
+}
+
+// seeEngines learns which engines beat. One that was never seen before counts as alive until it has stood still for a ttl.
+func (e *Engine) seeEngines(ctx context.Context) {
+	list, err := e.store.Engines(ctx)
+	if err != nil {
+		e.warn(ctx, "could not list the engines", err)
+		return
+	}
+	now := time.Now()
+	alive, names := []string{e.cfg.Name}, map[string]bool{}
+	for _, p := range list {
+		names[p.Name] = true
+		if p.Name == e.cfg.Name {
+			continue
+		}
+		if still, beats := e.peers.See(p.Name, 0, p.Beat, now, e.beats); !lease.Dead(still, beats, e.cfg.TTL) {
+			alive = append(alive, p.Name)
+		}
+	}
+	e.peers.Keep(func(n string) bool { return names[n] })
+	e.alive, e.alived = alive, now
+}
+
+// myTurn spreads claims by rank: the first in rank at once, each further one a tick later, so that a death makes no stampede.
+func (e *Engine) myTurn(key string, now time.Time) bool {
+	since, ok := e.wanted[key]
+	if !ok {
+		since = now
+		e.wanted[key] = since
+	}
+	rank := lease.Rank(key, e.cfg.Name, e.alive)
+	return now.Sub(since) >= time.Duration(rank)*e.cfg.Tick
+}
+
+// maxClaims bounds the claims under way: the poll finds the others again.
+const maxClaims = 16
+
+// claim takes a unit and starts its loop. It runs beside the look, one per key.
+func (e *Engine) claim(hard context.Context, r ha.ClaimRequest, key string, takeover bool) {
+	e.mu.Lock()
+	if e.claims[key] || len(e.claims) >= maxClaims {
+		e.mu.Unlock()
+		return
+	}
+	e.claims[key] = true
+	e.mu.Unlock()
+	r.Owner, r.TTL = e.cfg.Name, e.cfg.TTL
+	e.group.Go(func() {
+		u, ctx, guard := e.claimed(hard, r, key, takeover)
+		if u == nil {
+			return
+		}
+		defer guard.End(nil)
+		u.run(ctx)
+		e.mu.Lock()
+		delete(e.units, u.lease.WorkID)
+		e.mu.Unlock()
+	})
+}
+
+func (e *Engine) claimed(hard context.Context, r ha.ClaimRequest, key string, takeover bool) (*unit, context.Context, *lease.Guard) {
+	sent := time.Now()
+	ctx, guard := lease.NewGuard(hard, sent, e.cfg.TTL, e.cfg.Tick)
+	l, rows, err := e.store.Claim(ctx, r)
+	e.mu.Lock()
+	delete(e.claims, key)
+	var u *unit
+	if err == nil {
+		u = newUnit(e, l, rows, guard)
+		e.units[l.WorkID] = u
+	}
+	e.mu.Unlock()
+	if err != nil {
+		guard.End(err)
+		if !errors.Is(err, ha.ErrLost) {
+			e.warn(ctx, "could not claim "+key, err)
+		}
+		return nil, nil, nil
+	}
+	e.log.Info("claimed", "unit", key, "epoch", l.Epoch, "takeover", takeover, "notification", rows.NotificationUUID)
+	if e.cfg.Observe.Claimed != nil {
+		e.cfg.Observe.Claimed(rows.Kind, takeover)
+	}
+	return u, ctx, guard
+}
+
+// stopActs ends the acts in flight of all units, when a drain takes too long.
+func (e *Engine) stopActs() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, u := range e.units {
+		u.stopActs()
+	}
+}
+
+// Held returns the keys of the units that this engine holds.
+func (e *Engine) Held() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	keys := make([]string, 0, len(e.units))
+	for _, u := range e.units {
+		keys = append(keys, u.key)
+	}
+	return keys
+}
+
+func (e *Engine) warn(ctx context.Context, what string, err error) {
+	if ctx.Err() == nil {
+		e.log.Warn(what, "error", err)
+	}
+}

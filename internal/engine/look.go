@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/plan"
+)
+
+// lookEvery is the pace at which one fact is looked for again.
+const lookEvery = time.Second
+
+// singlesAtOnce bounds the questions about single instances that one unit has under way.
+const singlesAtOnce = 4
+
+// lookAt starts a look for what plan wants to know, if none is under way and something is due. One look at a time: migrations
+// before servers, so that a record that says done is followed by a list that shows where the instance is.
+func (u *unit) lookAt(want []plan.Look) {
+	u.mu.Lock()
+	busy := u.looking
+	u.mu.Unlock()
+	if busy {
+		return
+	}
+	now := time.Now()
+	var due []plan.Look
+	for _, l := range want {
+		if at, ok := u.asked[l]; ok && now.Sub(at) < lookEvery {
+			continue
+		}
+		u.asked[l] = now
+		due = append(due, l)
+	}
+	if len(u.asked) > 4*len(want)+64 { // forget what is no longer asked for
+		maps.DeleteFunc(u.asked, func(_ plan.Look, at time.Time) bool { return now.Sub(at) > time.Minute })
+	}
+	if len(due) == 0 {
+		return
+	}
+	u.mu.Lock()
+	u.looking = true
+	u.mu.Unlock()
+	u.group.Go(func() {
+		u.look(u.acts, due)
+		u.mu.Lock()
+		u.looking = false
+		u.mu.Unlock()
+		u.ring()
+	})
+}
+
+// look asks the cloud and hands each answer to the loop as it comes.
+func (u *unit) look(ctx context.Context, due []plan.Look) {
+	wants := func(k plan.LookKind) bool {
+		return slices.ContainsFunc(due, func(l plan.Look) bool { return l.Kind == k })
+	}
+	host := u.rows.Host.Name
+	if wants(plan.LookServices) {
+		ask(ctx, u, false, u.e.cloud.Services, func(f *plan.Facts, s seen[[]ha.Service]) { f.Services = s(f.Services) })
+	}
+	if wants(plan.LookAggregates) {
+		ask(ctx, u, false, u.e.cloud.Aggregates, func(f *plan.Facts, s seen[[]ha.Aggregate]) { f.Aggregates = s(f.Aggregates) })
+	}
+	if wants(plan.LookMigrations) {
+		ask(ctx, u, true, func(ctx context.Context) ([]ha.Migration, error) { return u.e.cloud.Migrations(ctx, host) },
+			func(f *plan.Facts, s seen[[]ha.Migration]) { f.Migrations = s(f.Migrations) })
+	}
+	if wants(plan.LookServers) {
+		ask(ctx, u, true, func(ctx context.Context) ([]ha.Server, error) { return u.e.cloud.Servers(ctx, host) },
+			func(f *plan.Facts, s seen[[]ha.Server]) {
+				before := f.Servers.At
+				if f.Servers = s(f.Servers); !f.Servers.At.Equal(before) {
+					f.Lists++
+				}
+			})
+	}
+	var group errgroup.Group
+	group.SetLimit(singlesAtOnce)
+	for _, l := range due {
+		group.Go(func() error { u.single(ctx, l); return nil })
+	}
+	_ = group.Wait() // answers and errors go to the facts
+}
+
+// single asks about one instance.
+func (u *unit) single(ctx context.Context, l plan.Look) {
+	c := u.e.cloud
+	switch l.Kind {
+	case plan.LookServer:
+		ask(ctx, u, false, func(ctx context.Context) (ha.Server, error) { return c.Server(ctx, l.ID) },
+			func(f *plan.Facts, s seen[ha.Server]) { f.Server = with(f.Server, l.ID, s) })
+	case plan.LookActions:
+		ask(ctx, u, false, func(ctx context.Context) ([]ha.ServerAction, error) { return c.Actions(ctx, l.ID) },
+			func(f *plan.Facts, s seen[[]ha.ServerAction]) { f.Actions = with(f.Actions, l.ID, s) })
+	case plan.LookProviders:
+		ask(ctx, u, false, func(ctx context.Context) ([]string, error) { return c.Providers(ctx, l.ID) },
+			func(f *plan.Facts, s seen[[]string]) { f.Providers = with(f.Providers, l.ID, s) })
+	}
+}
+
+// seen makes the fact as it is known after an answer out of the fact as it was.
+type seen[T any] func(was plan.Seen[T]) plan.Seen[T]
+
+// with sets one fact of a map in a copy: a view that plan was handed never changes.
+func with[T any](m map[string]plan.Seen[T], id string, s seen[T]) map[string]plan.Seen[T] {
+	fresh := make(map[string]plan.Seen[T], len(m)+1)
+	maps.Copy(fresh, m)
+	fresh[id] = s(m[id])
+	return fresh
+}
+
+// ask makes one call under the process's limits and hands the answer to the loop, with the time at which the call STARTED: what
+// happened later it cannot know. An answer older than what is known is dropped; an error keeps the last good value, but for
+// "gone", which is an answer.
+func ask[T any](ctx context.Context, u *unit, list bool, call func(context.Context) (T, error), put func(*plan.Facts, seen[T])) {
+	if list && u.e.limiter.list(ctx) != nil || u.e.limiter.acquire(ctx) != nil {
+		return
+	}
+	began := u.now()
+	ctx, cancel := context.WithTimeout(ctx, u.e.cfg.CallTimeout)
+	value, err := call(ctx)
+	cancel()
+	class := ha.ClassOf(err)
+	u.e.limiter.release(class)
+	answer := func(was plan.Seen[T]) plan.Seen[T] {
+		switch {
+		case began.Before(was.At):
+			return was
+		case err == nil || class == ha.ClassGone:
+			return plan.Seen[T]{Value: value, At: began, Err: err, Tried: began}
+		}
+		was.Err, was.Tried = err, began
+		return was
+	}
+	u.mu.Lock()
+	u.found = append(u.found, func(f *plan.Facts) { put(f, answer) })
+	u.mu.Unlock()
+	u.ring()
+}

@@ -1,0 +1,125 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/salvor-ha/salvor/internal/wire"
+)
+
+// reply is a whole answer: nothing is sent before everything has gone well.
+type reply struct {
+	status      int
+	header      http.Header
+	contentType string
+	body        []byte
+}
+
+const faultType = "application/json; charset=UTF-8"
+
+// success renders the body of an action.
+func (a *api) success(c *call, r *http.Request, status int, body any) reply {
+	rep := reply{status: status, header: versionHeader(c.version.Header())}
+	if status == http.StatusNoContent {
+		return rep
+	}
+	rep.contentType = wire.MediaJSON
+	if wire.Accepted(r.Header.Get("Accept"), wire.MediaJSON, wire.MediaVendor) == wire.MediaVendor {
+		rep.contentType = wire.MediaVendor
+	}
+	rep.body = encode(body)
+	return rep
+}
+
+// fault is the one place where an error becomes an answer.
+func (a *api) fault(c *call, err error) reply {
+	f, known := wire.FaultOf(c.op, err)
+	if !known {
+		a.cfg.Log.Error("a request failed unexpectedly", "error", err, "resource", c.op.Resource, "action", c.op.Action, "request_id", c.id)
+		f = unexpected(c)
+	} else if f.Status >= http.StatusInternalServerError {
+		a.cfg.Log.Warn("a request cannot be served now", "error", err, "resource", c.op.Resource, "action", c.op.Action, "request_id", c.id)
+	}
+	return reply{status: f.Status, header: versionHeader(c.version.Header()), contentType: faultType, body: encode(f)}
+}
+
+// panicked answers what no code foresaw.
+func (a *api) panicked(c *call, p any) reply {
+	a.cfg.Log.Error("a request hit a defect in salvor", "panic", p, "resource", c.op.Resource, "action", c.op.Action, "request_id", c.id, "stack", string(debug.Stack()))
+	f := unexpected(c)
+	return reply{status: f.Status, contentType: faultType, body: encode(f)}
+}
+
+func unexpected(c *call) *wire.Fault {
+	return faultf(http.StatusInternalServerError, "An unexpected error stopped this request. The log of salvor has it under %s: please report it.", c.id)
+}
+
+// badVersion answers a microversion that is malformed (400, no version header) or not offered (406, echoed).
+func (a *api) badVersion(c *call, err error) reply {
+	var outside *wire.VersionRangeError
+	if errors.As(err, &outside) {
+		return reply{
+			status: http.StatusNotAcceptable, header: versionHeader(outside.Header()), contentType: faultType,
+			body: encode(faultf(http.StatusNotAcceptable, "%s", outside.Error())),
+		}
+	}
+	rep := a.fault(c, err)
+	rep.header = nil
+	return rep
+}
+
+// unauthorized is keystonemiddleware's 401 (contract 4.1).
+func (a *api) unauthorized() reply {
+	h := http.Header{}
+	h.Set("WWW-Authenticate", fmt.Sprintf("Keystone uri=%q", a.cfg.WWWAuthenticate))
+	return reply{status: http.StatusUnauthorized, header: h, contentType: wire.MediaJSON, body: encode(wire.Unauthorized())}
+}
+
+// plain is an answer from below the API, in the shape that the client accepts.
+func plain(r *http.Request, p wire.Plain) reply {
+	contentType, body := p.Render(r.Header.Get("Accept"))
+	return reply{status: p.Status, contentType: contentType, body: body}
+}
+
+func versionHeader(value string) http.Header {
+	h := http.Header{"Vary": {wire.VersionHeader}}
+	h[wire.VersionHeader] = []string{value} // with the capitals of the contract
+	return h
+}
+
+func faultf(status int, format string, args ...any) *wire.Fault {
+	return &wire.Fault{Status: status, Message: fmt.Sprintf(format, args...)}
+}
+
+// encode writes compact JSON. All bodies are wire's types, which always can be written.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(fmt.Sprintf("body of %T: %v", v, err))
+	}
+	return bytes.TrimRight(b.Bytes(), "\n")
+}
+
+func writeJSON(w http.ResponseWriter, status int, contentType string, v any) {
+	write(w, status, contentType, encode(v))
+}
+
+// write sends an answer. A client that has gone away is no concern of anybody.
+func write(w http.ResponseWriter, status int, contentType string, body []byte) {
+	h := w.Header()
+	if contentType != "" {
+		h.Set("Content-Type", contentType)
+	}
+	if status != http.StatusNoContent {
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

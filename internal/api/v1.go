@@ -1,0 +1,169 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"regexp"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/policy"
+	"github.com/salvor-ha/salvor/internal/wire"
+)
+
+// requestIDHeader carries request ids both ways. One that a client sends is the global id of a chain of requests; the
+// one in the answer is always new (contract 5.3).
+const requestIDHeader = "X-Openstack-Request-Id"
+
+var requestID = regexp.MustCompile(`^req-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+
+// call is one request on its way through the checks.
+type call struct {
+	ctx     context.Context
+	id      string // X-Openstack-Request-Id of the answer
+	global  string // the client's, "" when there is none
+	user    policy.Identity
+	op      wire.Op
+	params  map[string]string
+	version wire.Version
+	query   url.Values
+	body    wire.Body
+	base    string // of links
+}
+
+// serveV1 is the pipeline below /v1: CORS, request id, time limit, log.
+func (a *api) serveV1(w http.ResponseWriter, r *http.Request) {
+	started := time.Now()
+	c := &call{id: "req-" + uuid.NewString(), base: a.base(r)}
+	if global := r.Header.Get(requestIDHeader); requestID.MatchString(global) {
+		c.global = global
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.RequestTimeout)
+	defer cancel()
+	c.ctx = ha.WithRequestID(ctx, c.outward())
+
+	w.Header().Set(requestIDHeader, c.id)
+	var rep reply
+	if r.Method == http.MethodOptions {
+		a.cfg.CORS.preflight(w.Header(), r)
+		rep = reply{status: http.StatusOK}
+	} else {
+		rep = a.answer(c, w, r)
+		for name, value := range rep.header {
+			w.Header()[name] = value
+		}
+		a.cfg.CORS.actual(w.Header(), r)
+	}
+	write(w, rep.status, rep.contentType, rep.body)
+	a.cfg.Log.Info("request", "method", r.Method, "path", r.URL.Path, "status", rep.status, "took", time.Since(started),
+		"request_id", c.id, "global_request_id", c.global, "user", c.user.UserID, "project", c.user.ProjectID, "remote", r.RemoteAddr)
+}
+
+// outward is the request id that other services see.
+func (c *call) outward() string {
+	if c.global != "" {
+		return c.global
+	}
+	return c.id
+}
+
+// answer is the order of checks of contract 1.1: each step wins over all later ones. What comes after step 8 is the
+// action's: schema, policy, query, and then the use case.
+func (a *api) answer(c *call, w http.ResponseWriter, r *http.Request) (rep reply) {
+	defer func() {
+		if p := recover(); p != nil {
+			rep = a.panicked(c, p)
+		}
+	}()
+	if r.ContentLength > a.cfg.MaxBody {
+		return plain(r, wire.TooLarge(a.cfg.MaxBody))
+	}
+	user, ok, err := a.auth.Authenticate(r)
+	switch {
+	case err != nil:
+		a.cfg.Log.Error("cannot tell who sends a request", "error", err, "request_id", c.id)
+		return plain(r, wire.KeystoneAway())
+	case !ok:
+		return a.unauthorized()
+	}
+	if c.user = user; !user.IsAdmin {
+		c.user = a.policy.Identify(user)
+	}
+	rt, params, project := a.match(r.Method, r.URL.Path)
+	if rt == nil {
+		return plain(r, wire.NotFound())
+	}
+	c.op, c.params = rt.op, params
+	if c.version, err = wire.ParseVersion(r.Header.Values(wire.VersionHeader)); err != nil {
+		return a.badVersion(c, err)
+	}
+	body, err := a.act(c, rt, project, w, r)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return plain(r, wire.TooLarge(a.cfg.MaxBody))
+	case err != nil:
+		return a.fault(c, err)
+	}
+	return a.success(c, r, rt.status, body)
+}
+
+func (a *api) act(c *call, rt *route, project string, w http.ResponseWriter, r *http.Request) (any, error) {
+	if !knownContentType(r.Header.Get("Content-Type")) {
+		return nil, faultf(http.StatusUnsupportedMediaType, "Unsupported Content-Type")
+	}
+	if rt.do == nil {
+		return nil, faultf(http.StatusMethodNotAllowed, "The request method: '%s' with action: '%s' is not allowed on this resource", r.Method, rt.op.Action)
+	}
+	if r.Method == http.MethodPost || r.Method == http.MethodPut {
+		raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.cfg.MaxBody))
+		if err != nil {
+			return nil, err
+		}
+		if c.body, err = wire.ParseBody(raw); err != nil {
+			return nil, err
+		}
+	}
+	if project != "" && project != c.user.ProjectID {
+		return nil, faultf(http.StatusBadRequest, "Malformed request URL: URL's project_id '%s' doesn't match Context's project_id '%s'", project, orNone(c.user.ProjectID))
+	}
+	c.query = r.URL.Query()
+	return rt.do(a, c)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "None"
+	}
+	return s
+}
+
+// knownContentType reports whether a body's type is one that is read. None at all is, and text/plain, which some clients
+// send for nothing; parameters do not count.
+func knownContentType(header string) bool {
+	if header == "" {
+		return true
+	}
+	mediaType, _, err := mime.ParseMediaType(header)
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+		return false
+	}
+	return mediaType == "text/plain" || mediaType == wire.MediaJSON || mediaType == wire.MediaVendor
+}
+
+// allow is step 10: what the policy says of the rule.
+func (a *api) allow(c *call, rule string) error {
+	if a.policy.Allows(rule, c.user) {
+		return nil
+	}
+	return faultf(http.StatusForbidden, "Policy doesn't allow %s to be performed.", rule)
+}
+
+// list is the query of a list request.
+func (a *api) list(c *call) wire.Query { return wire.Query{Values: c.query, Max: a.cfg.MaxLimit} }

@@ -1,0 +1,46 @@
+package service
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// Config are the options of the use cases.
+type Config struct {
+	// DuplicateInterval is duplicate_notification_detection_interval (rule A3).
+	DuplicateInterval time.Duration
+	// Poke is called after something durable that an engine should look at: with an engine in the same process it
+	// need not wait for its next poll. It must not block; nil when there is none.
+	Poke func()
+}
+
+// maxJournal bounds how much of a journal is read for one answer. A recovery of 200 instances writes about 2,000 entries.
+const maxJournal = 20000
+
+// Service carries out the use cases.
+type Service struct {
+	store   Store
+	compute ComputeServices
+	cfg     Config
+}
+
+// New returns a service over the store and Nova.
+func New(store Store, compute ComputeServices, cfg Config) *Service {
+	if cfg.Poke == nil {
+		cfg.Poke = func() {}
+	}
+	return &Service{store: store, compute: compute, cfg: cfg}
+}
+
+func newUUID() string { return uuid.NewString() }
+
+// canonical returns an object's uuid as it is stored. What cannot be one names nothing: it never reaches the database.
+func canonical(kind ha.Kind, id string) (string, error) {
+	if s, ok := ha.CanonicalUUID(id); ok {
+		return s, nil
+	}
+	return "", &ha.NotFoundError{Kind: kind, ID: id}
+}

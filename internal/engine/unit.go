@@ -215,9 +215,9 @@ func (u *unit) refused(ctx context.Context, err error) (done, again bool) {
 			return true, false
 		}
 	}
-	u.reload = true
 	u.pause(ctx, u.e.cfg.Poll)
-	return ctx.Err() != nil, true
+	// It may have been written all the same: only the rows tell what was intended.
+	return !u.load(ctx), true
 }
 
 // broken ends a unit that cannot be planned or written: it gets the error's text, and nothing stays running without an owner

@@ -100,8 +100,11 @@ func (t *turn) look(k LookKind, id string) {
 	}
 }
 
-// wakeAt asks for a turn at w, or earlier.
+// wakeAt asks for a turn at w, or earlier. What was due already waits for an answer: it is asked for again a little later.
 func (t *turn) wakeAt(w time.Time) {
+	if soon := t.Now.Add(100 * time.Millisecond); w.Before(soon) && !w.After(t.Now) {
+		w = soon
+	}
 	if t.wake.IsZero() || w.Before(t.wake) {
 		t.wake = w
 	}

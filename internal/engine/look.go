@@ -31,6 +31,9 @@ func (u *unit) lookAt(want []plan.Look) {
 	var due []plan.Look
 	for _, l := range want {
 		if at, ok := u.asked[l]; ok && now.Sub(at) < lookEvery {
+			if left := lookEvery - now.Sub(at); next == 0 || left < next {
+				next = left
+			}
 			continue
 		}
 		u.asked[l] = now
@@ -40,26 +43,27 @@ func (u *unit) lookAt(want []plan.Look) {
 		maps.DeleteFunc(u.asked, func(_ plan.Look, at time.Time) bool { return now.Sub(at) > time.Minute })
 	}
 	if len(due) == 0 {
-		return
+		return next
 	}
 	u.mu.Lock()
 	u.looking = true
 	u.mu.Unlock()
+	host := u.rows.Host.Name
 	u.group.Go(func() {
-		u.look(u.acts, due)
+		u.look(u.acts, host, due)
 		u.mu.Lock()
 		u.looking = false
 		u.mu.Unlock()
 		u.ring()
 	})
+	return 0
 }
 
 // look asks the cloud and hands each answer to the loop as it comes.
-func (u *unit) look(ctx context.Context, due []plan.Look) {
+func (u *unit) look(ctx context.Context, host string, due []plan.Look) {
 	wants := func(k plan.LookKind) bool {
 		return slices.ContainsFunc(due, func(l plan.Look) bool { return l.Kind == k })
 	}
-	host := u.rows.Host.Name
 	if wants(plan.LookServices) {
 		ask(ctx, u, false, u.e.cloud.Services, func(f *plan.Facts, s seen[[]ha.Service]) { f.Services = s(f.Services) })
 	}

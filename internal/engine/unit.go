@@ -93,7 +93,9 @@ func (u *unit) run(ctx context.Context) {
 			continue
 		}
 		u.send(d.Acts)
-		u.lookAt(d.Looks)
+		if next := u.lookAt(d.Looks); next > 0 && (d.Wake.IsZero() || u.now().Add(next).Before(d.Wake)) {
+			d.Wake = u.now().Add(next)
+		}
 		if d.Reload {
 			u.reload = true
 		}

@@ -49,11 +49,11 @@ type Engine struct {
 	poke    chan struct{}
 
 	mu     sync.Mutex
-	units  map[int64]*unit  // held
-	claims map[string]bool  // keys whose claim is under way
-	group  sync.WaitGroup   // units and claims
-	drain  chan struct{}    // closed when nothing new may be sent
-	beats  int64            // own beats that were committed
+	units  map[int64]*unit // held
+	claims map[string]bool // keys whose claim is under way
+	group  sync.WaitGroup  // units and claims
+	drain  chan struct{}   // closed when nothing new may be sent
+	beats  int64           // own beats that were committed
 	others lease.Watch[int64]
 	peers  lease.Watch[string]
 	wanted map[string]time.Time // key -> since when it could be claimed, for the delay by rank

@@ -19,13 +19,14 @@ const lookEvery = time.Second
 const singlesAtOnce = 4
 
 // lookAt starts a look for what plan wants to know, if none is under way and something is due. One look at a time: migrations
-// before servers, so that a record that says done is followed by a list that shows where the instance is.
-func (u *unit) lookAt(want []plan.Look) {
+// before servers, so that a record that says done is followed by a list that shows where the instance is. It
+// returns how long it is until the next one is due, 0 when none is awaited.
+func (u *unit) lookAt(want []plan.Look) (next time.Duration) {
 	u.mu.Lock()
 	busy := u.looking
 	u.mu.Unlock()
 	if busy {
-		return
+		return 0 // its end rings
 	}
 	now := time.Now()
 	var due []plan.Look

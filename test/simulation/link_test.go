@@ -1,0 +1,196 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/engine"
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// link is one engine's way to the database: it can be frozen with its process, cut, slow, and lose answers.
+type link struct {
+	engine.Store
+	w    *world
+	name string
+
+	mu     sync.Mutex
+	rng    *rand.Rand
+	thawed chan struct{}
+	away   bool
+	crash  bool
+	bad    float64 // share of calls that fail before, and of commits whose answer is lost
+	stale  bool    // a planted bug: the fence is gone
+}
+
+func newLink(w *world, name string, seed uint64) *link {
+	l := &link{Store: w.store, w: w, name: name, rng: rand.New(rand.NewPCG(seed, 7)), thawed: make(chan struct{})}
+	close(l.thawed)
+	return l
+}
+
+func (l *link) freeze() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.thawed:
+		l.thawed = make(chan struct{})
+	default:
+	}
+}
+
+func (l *link) thaw() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.thawed:
+	default:
+		close(l.thawed)
+	}
+}
+
+func (l *link) set(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f()
+}
+
+var errAway = &ha.UnavailableError{What: "database", Err: errors.New("simulated: away")}
+
+// pass waits while frozen, takes the time of a statement, and says whether the call fails, or its answer is lost.
+func (l *link) pass(ctx context.Context) (lost bool, err error) {
+	if err := l.await(ctx); err != nil {
+		return false, err
+	}
+	l.mu.Lock()
+	delay := time.Duration(1+l.rng.IntN(8)) * time.Millisecond
+	away, crash := l.away, l.crash
+	fail, lose := l.rng.Float64() < l.bad, l.rng.Float64() < l.bad
+	l.mu.Unlock()
+	if crash {
+		return false, errAway
+	}
+	if away {
+		if l.rng.IntN(2) == 0 { // a dead connection hangs
+			timer := time.NewTimer(2 * time.Second)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+		}
+		return false, errAway
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return false, errAway
+	}
+	if fail {
+		return false, errAway
+	}
+	return lose, nil
+}
+
+func (l *link) await(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		thawed := l.thawed
+		l.mu.Unlock()
+		select {
+		case <-thawed:
+			return nil
+		default:
+		}
+		select {
+		case <-thawed:
+		case <-ctx.Done():
+			return errAway
+		}
+	}
+}
+
+func (l *link) Poll(ctx context.Context, me string) (ha.Poll, error) {
+	if _, err := l.pass(ctx); err != nil {
+		return ha.Poll{}, err
+	}
+	return l.Store.Poll(ctx, me)
+}
+
+func (l *link) BeatEngine(ctx context.Context, e ha.Engine) error {
+	if _, err := l.pass(ctx); err != nil {
+		return err
+	}
+	return l.Store.BeatEngine(ctx, e)
+}
+
+func (l *link) Engines(ctx context.Context) ([]ha.Engine, error) {
+	if _, err := l.pass(ctx); err != nil {
+		return nil, err
+	}
+	return l.Store.Engines(ctx)
+}
+
+func (l *link) Claim(ctx context.Context, r ha.ClaimRequest) (ha.Lease, ha.Unit, error) {
+	lost, err := l.pass(ctx)
+	if err != nil {
+		return ha.Lease{}, ha.Unit{}, err
+	}
+	lease, unit, err := l.Store.Claim(ctx, r)
+	if err == nil {
+		l.w.claimed(l, lease, unit)
+		if lost {
+			return ha.Lease{}, ha.Unit{}, errAway
+		}
+		l.w.plant.spoil(&unit)
+	}
+	return lease, unit, errors.Join(err, l.await(ctx))
+}
+
+func (l *link) Load(ctx context.Context, lease *ha.Lease) (ha.Unit, error) {
+	if _, err := l.pass(ctx); err != nil {
+		return ha.Unit{}, err
+	}
+	mine := *lease
+	l.unfence(lease)
+	unit, err := l.Store.Load(ctx, lease)
+	if err == nil {
+		l.w.wrote(l, mine, nil)
+	}
+	return unit, err
+}
+
+func (l *link) Commit(ctx context.Context, lease *ha.Lease, changes ...ha.Change) (ha.Beat, error) {
+	lost, err := l.pass(ctx)
+	if err != nil {
+		return ha.Beat{}, err
+	}
+	mine := *lease
+	l.unfence(lease)
+	beat, err := l.Store.Commit(ctx, lease, changes...)
+	if err == nil {
+		l.w.wrote(l, mine, changes)
+		if lost {
+			return ha.Beat{}, errAway
+		}
+	}
+	if err := l.await(ctx); err != nil {
+		return ha.Beat{}, err
+	}
+	return beat, err
+}
+
+// unfence is the planted bug of a store without a fence: whoever writes passes for the owner.
+func (l *link) unfence(lease *ha.Lease) {
+	if l.w.plant != plantNoFence {
+		return
+	}
+	if now, ok := l.w.owner(lease.WorkID); ok {
+		lease.Owner, lease.Epoch = now.Owner, now.Epoch
+	}
+}

@@ -1,0 +1,49 @@
+package simulation
+
+import (
+	"context"
+
+	"github.com/salvor-ha/salvor/internal/engine"
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// plant is a bug that the simulation must find: each is a test of the simulation itself.
+type plant string
+
+const (
+	plantNone     plant = ""
+	plantNoFence  plant = "fence removed"
+	plantBlind    plant = "resume without looking"
+	plantNoDoubt  plant = "in doubt ignored"
+	plantNoBrake  plant = "brake not counting"
+	plantNoUnlock plant = "unlock forgotten"
+)
+
+// spoil makes a takeover forget that an order may have been sent.
+func (p plant) spoil(u *ha.Unit) {
+	if p != plantBlind {
+		return
+	}
+	for i := range u.Moves {
+		if m := &u.Moves[i]; m.Stage == ha.StageOrdered {
+			m.Stage, m.Order = ha.StageOrder, ha.Order{}
+		}
+	}
+}
+
+// spoiled is a cloud with a planted bug in its client.
+type spoiled struct {
+	engine.Cloud
+	plant plant
+}
+
+func (s spoiled) Do(ctx context.Context, a ha.Act) (ha.Outcome, error) {
+	if s.plant == plantNoUnlock && a.Kind == ha.ActUnlock {
+		return ha.Outcome{Act: a}, nil
+	}
+	out, err := s.Cloud.Do(ctx, a)
+	if s.plant == plantNoDoubt && ha.ClassOf(err) == ha.ClassInDoubt {
+		err = &ha.CloudError{Class: ha.ClassNotSent, Op: string(a.Kind), Text: ha.TextOf(err)}
+	}
+	return out, err
+}

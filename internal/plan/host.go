@@ -65,6 +65,7 @@ func (t *turn) openHost() bool {
 	}
 	t.note.Status = ha.StatusRunning
 	t.rec.Attempt++
+	t.reopenFailed() // an operator's retry of a recovery that had ended finds its moves
 	return t.enter(ha.StepGates)
 }
 
@@ -202,7 +203,7 @@ func (t *turn) stopping() string {
 }
 
 func (t *turn) expired() bool {
-	if t.Rules.Expiry <= 0 || t.note.CreatedAt.IsZero() {
+	if t.Rules.Expiry <= 0 || t.Rules.NoPeriodic || t.note.CreatedAt.IsZero() {
 		return false
 	}
 	t.wakeAt(t.note.CreatedAt.Add(t.Rules.Expiry))
@@ -234,13 +235,25 @@ func (t *turn) attemptFailed(why string) {
 		t.finish(ha.StatusFailed, why)
 		return
 	}
+	t.retryLater(why)
+}
+
+// retryLater leaves the notification in error until the next attempt.
+func (t *turn) retryLater(why string) {
 	t.note.Status = ha.StatusError
-	wait := t.Rules.RetryInterval << (t.rec.Failures - 1)
-	t.rec.WakeAt = ptr(t.Now.Add(wait))
-	t.say("attempt %d of %d failed, next in %s: %s", t.rec.Failures, t.Rules.MaxAttempts, wait, why)
 	t.rec.Step = ha.StepWait
+	wait := t.Rules.RetryInterval << (t.rec.Failures - 1)
+	t.say("attempt %d of %d failed, next in %s: %s", t.rec.Failures, t.Rules.MaxAttempts, wait, why)
+	if t.Rules.NoPeriodic {
+		wait = never
+		t.say("attempt %d failed, periodic_enable is off, so retry it by hand: %s", t.rec.Failures, why)
+	}
+	t.rec.WakeAt = ptr(t.Now.Add(wait))
 	t.wakeAt(*t.rec.WakeAt)
 }
+
+// never is longer than anybody waits.
+const never = 10 * 365 * 24 * time.Hour
 
 // anyRetryable reports whether another attempt could do anything.
 func (t *turn) anyRetryable() bool {
@@ -274,23 +287,23 @@ func (t *turn) waitForRetry() bool {
 	t.rec.Attempt++
 	t.note.Status = ha.StatusRunning
 	t.say("")
+	t.reopenFailed()
+	return t.enter(ha.StepGates)
+}
+
+func (t *turn) reopenFailed() {
 	for i := range t.moves {
 		if m := &t.moves[i]; m.Status == ha.MoveFailed && !m.Final {
 			t.reopen(m)
 		}
 	}
-	return t.enter(ha.StepGates)
 }
 
 // parkAbove is the wait from which on the lease is given up meanwhile.
 const parkAbove = 15 * time.Second
 
-// finish ends the recovery: what was reserved and not used goes back, claims stay for the take-back, and whatever did not
-// succeed is named (invariant I3).
+// finish ends the recovery: claims stay for the take-back, and whatever did not succeed is named (invariant I3).
 func (t *turn) finish(s ha.Status, why string) {
-	if !t.returnUnused() {
-		return
-	}
 	t.handOver()
 	counts := map[ha.MoveStatus]int{}
 	var named []string

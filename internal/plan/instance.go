@@ -151,7 +151,9 @@ func (t *turn) lock(m *ha.VMove, stop string) bool {
 }
 
 // doubtSince is when an act's answer was lost: a look must be newer to tell whether it was done.
-func (t *turn) doubtSince(k ha.ActKind, key string) time.Time { return t.Memory.Doubt[doubtKey(k, key)] }
+func (t *turn) doubtSince(k ha.ActKind, key string) time.Time {
+	return t.Memory.Doubt[doubtKey(k, key)]
+}
 
 // locked goes on once nobody but an admin can touch the instance.
 func (t *turn) locked(m *ha.VMove) bool {

@@ -204,6 +204,9 @@ func (t *turn) verdict() bool {
 		t.log("", "more instances were found on %s", t.Unit.Host.Name)
 		return true
 	}
+	if !t.returnUnused() {
+		return false
+	}
 	var failed []ha.VMove
 	moved := []string{}
 	for _, m := range t.moves {
@@ -239,7 +242,7 @@ func (t *turn) stopped(why string) bool {
 	if len(t.acting) > 0 {
 		return false
 	}
-	if t.rec.Returned && !t.startLeft() {
+	if t.rec.Returned && !t.startLeft() || !t.returnUnused() {
 		return false
 	}
 	if t.rec.Returned {

@@ -143,11 +143,7 @@ func (t *turn) processFailed(why string) {
 		t.end(ha.StatusFailed, "%s", why)
 		return
 	}
-	t.note.Status = ha.StatusError
-	t.rec.Step = ha.StepWait
-	t.rec.WakeAt = ptr(t.Now.Add(t.Rules.RetryInterval << (t.rec.Failures - 1)))
-	t.say("attempt %d of %d failed: %s", t.rec.Failures, t.Rules.MaxAttempts, why)
-	t.wakeAt(*t.rec.WakeAt)
+	t.retryLater(why)
 }
 
 // processWait begins the next attempt when its time has come, or when an operator asks.

@@ -58,7 +58,9 @@ func (t *turn) restoreLater(m *ha.VMove, s ha.Server) bool {
 }
 
 // restoringSince is the moment after which a look shows the arrived instance: the last act on it, else its arrival.
-func (t *turn) restoringSince(m *ha.VMove) time.Time { return t.Memory.Since["restored "+m.InstanceUUID] }
+func (t *turn) restoringSince(m *ha.VMove) time.Time {
+	return t.Memory.Since["restored "+m.InstanceUUID]
+}
 
 // restoreTimedOut counts from when this owner began to restore.
 func (t *turn) restoreTimedOut(m *ha.VMove) bool {

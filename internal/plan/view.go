@@ -42,7 +42,7 @@ type Rules struct {
 	HealthyDelay    time.Duration
 	VerifyInterval  time.Duration
 	ProcessesOfNova []string // process names that mean nova-compute
-	PeriodicRetries bool     // periodic_enable: retry and expire by itself
+	NoPeriodic      bool     // periodic_enable is off: nothing is retried or expires by itself
 }
 
 // Seen is a fact with the time at which the look that brought it STARTED, on the database's clock: what happened later it

@@ -75,7 +75,7 @@ func invalidState(ins *instance, method string) error {
 }
 
 func (c *Cloud) resetState(who Caller, ins *instance, state string) error {
-	if err := who.may("os_compute_api:os-admin-actions:reset_state"); err != nil {
+	if err := who.May("os_compute_api:os-admin-actions:reset_state"); err != nil {
 		return err
 	}
 	if state != ha.VMError && state != ha.VMActive {

@@ -40,7 +40,7 @@ func (c *Cloud) AddAggregate(name string, hosts ...string) int {
 
 // Aggregates lists the aggregates by id.
 func (c *Cloud) Aggregates(who Caller) ([]Aggregate, error) {
-	if err := who.may("os_compute_api:os-aggregates:index"); err != nil {
+	if err := who.May("os_compute_api:os-aggregates:index"); err != nil {
 		return nil, err
 	}
 	c.lock()
@@ -82,7 +82,7 @@ func (c *Cloud) changeAggregate(who Caller, id, host string, add bool) (Aggregat
 	if add {
 		policy = "os_compute_api:os-aggregates:add_host"
 	}
-	if err := who.may(policy); err != nil {
+	if err := who.May(policy); err != nil {
 		return Aggregate{}, err
 	}
 	n, err := strconv.Atoi(id)

@@ -33,8 +33,8 @@ type Caller struct {
 	Admin     bool
 }
 
-// may refuses a plain member, as Nova's default policies do.
-func (w Caller) may(policy string) error {
+// May refuses a plain member what a policy allows to admins only, as Nova's defaults do.
+func (w Caller) May(policy string) error {
 	if w.Admin {
 		return nil
 	}

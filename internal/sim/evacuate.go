@@ -25,7 +25,7 @@ const noValidHost = "No valid host was found. There are not enough hosts availab
 
 // evacuate is the order: Nova's checks in Nova's order, then 200.
 func (c *Cloud) evacuate(who Caller, ins *instance, target string, force bool) error {
-	if err := who.may("os_compute_api:os-evacuate"); err != nil {
+	if err := who.May("os_compute_api:os-evacuate"); err != nil {
 		return err
 	}
 	var named *host

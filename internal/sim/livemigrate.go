@@ -9,7 +9,7 @@ import (
 // liveMigrate is os-migrateLive. It takes two to four seconds; shortly before Nova's database learns of it, the instance
 // has already gone over: a source that dies then leaves an instance that runs elsewhere.
 func (c *Cloud) liveMigrate(who Caller, ins *instance, target string) error {
-	if err := who.may("os_compute_api:os-migrate-server:migrate_live"); err != nil {
+	if err := who.May("os_compute_api:os-migrate-server:migrate_live"); err != nil {
 		return err
 	}
 	if ins.vm != ha.VMActive && ins.vm != ha.VMPaused || ins.task != "" {

@@ -27,7 +27,7 @@ func (n *Nova) Services(ctx context.Context) ([]ha.Service, error) {
 	var found []Service
 	err := n.read(ctx, computePath+"/os-services", "", "", "", func() error {
 		found = n.c.listServices("", "")
-		return n.o.Caller.may("os_compute_api:os-services:list")
+		return n.o.Caller.May("os_compute_api:os-services:list")
 	})
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (n *Nova) HasComputeService(ctx context.Context, host string) (bool, error)
 	found := false
 	err := n.read(ctx, computePath+"/os-services", "binary=nova-compute&host="+host, "", host, func() error {
 		found = len(n.c.listServices(ha.BinaryCompute, host)) > 0
-		return n.o.Caller.may("os_compute_api:os-services:list")
+		return n.o.Caller.May("os_compute_api:os-services:list")
 	})
 	return found, err
 }

@@ -200,6 +200,17 @@ func (c *Cloud) Actions(who Caller, id string) ([]Action, error) {
 	return out, nil
 }
 
+// Find returns an instance as who sees it; the error is Nova's 404.
+func (c *Cloud) Find(who Caller, id string) (Instance, error) {
+	c.lock()
+	defer c.unlock()
+	ins, err := c.find(who, id)
+	if err != nil {
+		return Instance{}, err
+	}
+	return c.show(ins), nil
+}
+
 // find looks an instance up as Nova does for who: one of another project does not exist for a plain member.
 func (c *Cloud) find(who Caller, id string) (*instance, error) {
 	ins := c.instances[id]

@@ -43,6 +43,7 @@ func (c *Cloud) addService(binary, host string, beat *heartbeat) *service {
 // Service is a Nova service as os-services shows it.
 type Service struct {
 	ID             string
+	Number         int // its id before 2.53
 	Binary         string
 	Host           string
 	Zone           string
@@ -59,7 +60,7 @@ func (c *Cloud) showService(s *service) Service {
 		updated = s.put
 	}
 	return Service{
-		ID: s.id, Binary: s.binary, Host: s.host, Zone: s.zone,
+		ID: s.id, Number: s.n + 1, Binary: s.binary, Host: s.host, Zone: s.zone,
 		Disabled: s.disabled, DisabledReason: s.reason, ForcedDown: s.forcedDown,
 		Up: c.isUp(s), UpdatedAt: c.stamp(updated),
 	}
@@ -119,7 +120,7 @@ func (c *Cloud) UpdateService(who Caller, id string, p ServicePatch) (s Service,
 }
 
 func (c *Cloud) updateService(who Caller, id string, p ServicePatch) (Service, time.Duration, error) {
-	if err := who.may("os_compute_api:os-services:update"); err != nil {
+	if err := who.May("os_compute_api:os-services:update"); err != nil {
 		return Service{}, 0, err
 	}
 	s := c.services[id]

@@ -1,0 +1,140 @@
+package nova
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+type serviceRecord struct {
+	ID             string    `json:"id"`
+	Binary         string    `json:"binary"`
+	Host           string    `json:"host"`
+	Status         string    `json:"status"` // enabled, disabled; UNKNOWN in an unreachable cell
+	State          string    `json:"state"`  // up, down
+	ForcedDown     bool      `json:"forced_down"`
+	DisabledReason string    `json:"disabled_reason"`
+	UpdatedAt      timestamp `json:"updated_at"`
+}
+
+func (s serviceRecord) ha() ha.Service {
+	return ha.Service{
+		ID: s.ID, Binary: s.Binary, Host: s.Host, Enabled: s.Status == "enabled", Up: s.State == "up",
+		ForcedDown: s.ForcedDown, DisabledReason: s.DisabledReason, UpdatedAt: s.UpdatedAt.Time,
+	}
+}
+
+var recoveryBinaries = []string{ha.BinaryCompute, "nova-scheduler", "nova-conductor"}
+
+// Services lists all compute services, schedulers and conductors. A service in a cell that Nova cannot reach is left out:
+// it is neither up nor down, and down would be a proof of death.
+func (c *Client) Services(ctx context.Context) ([]ha.Service, error) {
+	found, err := c.listServices(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]ha.Service, 0, len(found))
+	for _, s := range found {
+		if s.Status != statusUnknown && slices.Contains(recoveryBinaries, s.Binary) {
+			all = append(all, s.ha())
+		}
+	}
+	return all, nil
+}
+
+// HasComputeService reports whether Nova has a nova-compute of that host, whatever its state.
+func (c *Client) HasComputeService(ctx context.Context, host string) (bool, error) {
+	found, err := c.computeServices(ctx, host)
+	return len(found) > 0, err
+}
+
+func (c *Client) computeServices(ctx context.Context, host string) ([]serviceRecord, error) {
+	found, err := c.listServices(ctx, url.Values{"host": {host}, "binary": {ha.BinaryCompute}})
+	return slices.DeleteFunc(found, func(s serviceRecord) bool { return s.Host != host || s.Binary != ha.BinaryCompute }), err
+}
+
+func (c *Client) listServices(ctx context.Context, query url.Values) ([]serviceRecord, error) {
+	const name, path = "services", "os-services"
+	var doc struct {
+		Services *[]serviceRecord `json:"services"`
+	}
+	if err := c.get(ctx, name, path, query, &doc); err != nil {
+		return nil, err
+	}
+	if doc.Services == nil {
+		return nil, broken(name, path, "the answer has no list of services")
+	}
+	for _, s := range *doc.Services {
+		if s.ID == "" && s.Status != statusUnknown {
+			return nil, broken(name, path, fmt.Sprintf("the %s of %s has no id", s.Binary, s.Host))
+		}
+	}
+	return *doc.Services, nil
+}
+
+// Migrations lists the evacuations and live migrations whose source is host, newest first, all pages.
+func (c *Client) Migrations(ctx context.Context, host string) ([]ha.Migration, error) {
+	var all []ha.Migration
+	// source_compute is understood by every version from 2.1 on; "host" would give those that arrive as well.
+	_, err := eachPage(ctx, url.Values{"source_compute": {host}}, func(ctx context.Context, q url.Values) ([]link, error) {
+		const name, path = "migrations", "os-migrations"
+		var page struct {
+			Migrations *[]struct {
+				ID       int64     `json:"id"`
+				Instance string    `json:"instance_uuid"`
+				Type     string    `json:"migration_type"`
+				Status   string    `json:"status"`
+				Source   string    `json:"source_compute"`
+				Dest     string    `json:"dest_compute"`
+				Created  timestamp `json:"created_at"`
+			} `json:"migrations"`
+			Links []link `json:"migrations_links"`
+		}
+		if err := c.get(ctx, name, path, q, &page); err != nil {
+			return nil, err
+		}
+		if page.Migrations == nil {
+			return nil, broken(name, path, "the answer has no list of migrations")
+		}
+		for _, m := range *page.Migrations {
+			if m.Source != host || (m.Type != ha.MigrationEvacuation && m.Type != ha.MigrationLiveMigration) {
+				continue
+			}
+			all = append(all, ha.Migration{ID: m.ID, InstanceID: m.Instance, Type: m.Type, Status: m.Status, Source: m.Source,
+				Dest: m.Dest, CreatedAt: m.Created.Time})
+		}
+		return page.Links, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	newestFirst(all, func(m ha.Migration) stamp { return stamp{m.CreatedAt, m.ID} })
+	return all, nil
+}
+
+// Aggregates lists all host aggregates.
+func (c *Client) Aggregates(ctx context.Context) ([]ha.Aggregate, error) {
+	const name, path = "aggregates", "os-aggregates"
+	var doc struct {
+		Aggregates *[]struct {
+			ID    int64    `json:"id"`
+			Name  string   `json:"name"`
+			Hosts []string `json:"hosts"`
+		} `json:"aggregates"`
+	}
+	if err := c.get(ctx, name, path, nil, &doc); err != nil {
+		return nil, err
+	}
+	if doc.Aggregates == nil {
+		return nil, broken(name, path, "the answer has no list of aggregates")
+	}
+	all := make([]ha.Aggregate, len(*doc.Aggregates))
+	for i, a := range *doc.Aggregates {
+		all[i] = ha.Aggregate{ID: strconv.FormatInt(a.ID, 10), Name: a.Name, Hosts: a.Hosts}
+	}
+	return all, nil
+}

@@ -47,6 +47,7 @@ type Engine struct {
 	log     *slog.Logger
 	limiter *limiter
 	poke    chan struct{}
+	started time.Time // for people: it is compared with nothing
 
 	mu     sync.Mutex
 	units  map[int64]*unit // held
@@ -68,7 +69,7 @@ func New(cfg Config, store Store, cloud Cloud) *Engine {
 	}
 	return &Engine{
 		cfg: cfg, store: store, cloud: cloud, log: cfg.Log.With("engine", cfg.Name),
-		limiter: newLimiter(max(1, cfg.Concurrency)), poke: make(chan struct{}, 1),
+		limiter: newLimiter(max(1, cfg.Concurrency)), poke: make(chan struct{}, 1), started: time.Now().UTC(),
 		units: map[int64]*unit{}, claims: map[string]bool{}, drain: make(chan struct{}), wanted: map[string]time.Time{},
 	}
 }
@@ -122,7 +123,7 @@ func (e *Engine) Run(ctx context.Context) {
 func (e *Engine) beat(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Tick*2)
 	defer cancel()
-	err := e.store.BeatEngine(ctx, ha.Engine{Name: e.cfg.Name, Host: e.cfg.Host, Version: e.cfg.Version})
+	err := e.store.BeatEngine(ctx, ha.Engine{Name: e.cfg.Name, Host: e.cfg.Host, Version: e.cfg.Version, StartedAt: e.started, Beat: e.beats + 1})
 	if err != nil {
 		e.warn(ctx, "could not beat", err)
 		return false

@@ -39,6 +39,7 @@ func run(t *testing.T, seed uint64, p plant) (broken []string, story string) {
 			<-p.done
 		}
 		w.cloud.Close()
+		w.closeStore()
 	})
 	return broken, story
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/salvor-ha/salvor/internal/engine"
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/plan"
+	"github.com/salvor-ha/salvor/internal/service"
 	"github.com/salvor-ha/salvor/internal/sim"
-	"github.com/salvor-ha/salvor/internal/store/memstore"
+	"github.com/salvor-ha/salvor/internal/store"
 )
 
 // Sizes and times of a world.
@@ -30,16 +31,23 @@ const (
 	horizon   = 40 * time.Minute
 )
 
+// rows is a store as engines and use cases see it.
+type rows interface {
+	engine.Store
+	service.Store
+}
+
 // world is everything of one seed.
 type world struct {
-	t     *testing.T
-	seed  uint64
-	rng   *rand.Rand
-	plant plant
-	ctx   context.Context
-	cloud *sim.Cloud
-	store *memstore.Store
-	start time.Time
+	t          *testing.T
+	seed       uint64
+	rng        *rand.Rand
+	plant      plant
+	ctx        context.Context
+	cloud      *sim.Cloud
+	store      rows
+	start      time.Time
+	closeStore func()
 
 	segment string
 	hostID  map[string]string // name -> uuid
@@ -64,26 +72,26 @@ type world struct {
 	calls   int64
 	reports map[string]time.Time // host -> when its death was admitted, until it returns
 	revived bool
-	quiet   bool                 // the chaos is over
+	quiet   bool // the chaos is over
 }
 
 // process is one engine.
 type process struct {
-	name    string
-	e       *engine.Engine
-	db      *link
-	nova    *sim.Nova
-	cancel  context.CancelFunc
-	done    chan struct{}
-	gone    time.Time // when it crashed
-	paused  bool
-	held    []string
-	well    time.Time // since when nothing was wrong with it
+	name   string
+	e      *engine.Engine
+	db     *link
+	nova   *sim.Nova
+	cancel context.CancelFunc
+	done   chan struct{}
+	gone   time.Time // when it crashed
+	paused bool
+	held   []string
+	well   time.Time // since when nothing was wrong with it
 }
 
 func newWorld(t *testing.T, seed uint64, p plant) *world {
 	w := &world{
-		t: t, seed: seed, plant: p, rng: rand.New(rand.NewPCG(seed, 1)), start: time.Now(), store: memstore.New(),
+		t: t, seed: seed, plant: p, rng: rand.New(rand.NewPCG(seed, 1)), start: time.Now(),
 		hostID: map[string]string{}, hostOf: map[string]string{}, owners: map[int64]ha.Lease{}, moved: map[int64]time.Time{},
 		keys: map[int64]string{}, ended: map[int64]bool{}, claims: map[string]ha.Claim{}, spares: map[string]int64{},
 		dead: map[string]time.Time{}, alive: map[string]time.Time{}, before: map[string]sim.Instance{},
@@ -125,6 +133,14 @@ func rules() plan.Rules {
 
 // build makes the cloud, its instances, the segment and its hosts.
 func (w *world) build() {
+	s, err := store.Open(w.ctx, store.Config{URL: "sqlite://"})
+	if err == nil {
+		err = s.Sync(w.ctx)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.store, w.closeStore = s, func() { _ = s.Close() }
 	capacity := 0
 	if w.rng.IntN(4) == 0 {
 		capacity = 6 + w.rng.IntN(4)

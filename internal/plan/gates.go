@@ -19,6 +19,7 @@ type verdict int
 
 const (
 	passed verdict = iota
+	asks           // a look is under way
 	waits          // what it needs comes by itself
 	held           // an operator or the numbers must change
 	ignored
@@ -53,6 +54,7 @@ func (t *turn) gates() bool {
 		case failed:
 			t.keep(a)
 			t.attemptFailed(a.text)
+		case asks:
 		default:
 			t.hold(a.gate, a.text)
 			t.reload = true
@@ -115,7 +117,8 @@ func (t *turn) gateNova() answer {
 		return a.wait("Nova does not answer: %s", ha.TextOf(s.Err))
 	}
 	if s.At.IsZero() || t.Now.Sub(s.At) > 10*time.Second {
-		return a.wait("asking Nova")
+		a.verdict = asks
+		return a
 	}
 	for _, binary := range []string{"nova-scheduler", "nova-conductor"} {
 		if !slices.ContainsFunc(s.Value, func(s ha.Service) bool { return s.Binary == binary && s.Up }) {

@@ -147,7 +147,7 @@ type Unit struct {
 type Peer struct {
 	Host
 	OpenIncident bool // it has an open COMPUTE_HOST STOPPED notification
-	Claimed      bool // salvor holds a forced_down or disabled claim of a host recovery on it: not returned yet
+	Claimed      bool // salvor holds forced_down of a host recovery on it: not returned yet
 	Operator     bool // on maintenance by an operator: not counted at all
 }
 

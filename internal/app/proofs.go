@@ -1,0 +1,25 @@
+package app
+
+import (
+	"github.com/salvor-ha/salvor/internal/api"
+	"github.com/salvor-ha/salvor/internal/engine"
+	"github.com/salvor-ha/salvor/internal/keystone"
+	"github.com/salvor-ha/salvor/internal/nova"
+	"github.com/salvor-ha/salvor/internal/service"
+	"github.com/salvor-ha/salvor/internal/sim"
+	"github.com/salvor-ha/salvor/internal/store"
+)
+
+// The adapters fit the interfaces that their consumers declare.
+var (
+	_ engine.Store            = (*store.Store)(nil)
+	_ engine.Cloud            = (*nova.Client)(nil)
+	_ engine.Cloud            = (*sim.Nova)(nil)
+	_ engine.Cloud            = noCloud{}
+	_ service.Store           = (*store.Store)(nil)
+	_ service.ComputeServices = (*nova.Client)(nil)
+	_ service.ComputeServices = (*sim.Nova)(nil)
+	_ service.ComputeServices = noCloud{}
+	_ api.Authenticator       = (*keystone.Validator)(nil)
+	_ api.Authenticator       = api.NoAuth{}
+)

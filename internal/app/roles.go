@@ -1,0 +1,248 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/api"
+	"github.com/salvor-ha/salvor/internal/config"
+	"github.com/salvor-ha/salvor/internal/engine"
+	"github.com/salvor-ha/salvor/internal/nova"
+	"github.com/salvor-ha/salvor/internal/policy"
+	"github.com/salvor-ha/salvor/internal/service"
+	"github.com/salvor-ha/salvor/internal/store"
+)
+
+type role string
+
+const (
+	roleServe  role = "serve"
+	roleAPI    role = "api"
+	roleEngine role = "engine"
+)
+
+// Options are what a process gets besides its configuration.
+type Options struct {
+	Config *config.Config
+	Log    *slog.Logger
+	Listen string // HOST:PORT of the api instead of the file's; port 0 takes a free one
+}
+
+// cloud is Nova, or what stands in for it.
+type cloud interface {
+	engine.Cloud
+	service.ComputeServices
+}
+
+// Serve is api and engine in one process. With SQLite, its default, it brings the tables to its version by itself.
+func Serve(ctx context.Context, o Options) (*App, error) { return build(ctx, o, roleServe) }
+
+// API is the api alone. Its tables must be there: salvor db sync.
+func API(ctx context.Context, o Options) (*App, error) { return build(ctx, o, roleAPI) }
+
+// Engine is an engine alone. Its tables must be there, and it needs Nova.
+func Engine(ctx context.Context, o Options) (*App, error) { return build(ctx, o, roleEngine) }
+
+func build(ctx context.Context, o Options, r role) (*App, error) {
+	b := &builder{cfg: o.Config, log: o.Log, listen: o.Listen, role: r, app: &App{log: o.Log}}
+	if err := b.build(ctx); err != nil {
+		return nil, errors.Join(err, b.app.Close())
+	}
+	return b.app, nil
+}
+
+// builder makes an App step by step; what it has made before it fails is closed with it.
+type builder struct {
+	cfg    *config.Config
+	log    *slog.Logger
+	listen string
+	role   role
+	app    *App
+	cloud  cloud
+}
+
+func (b *builder) build(ctx context.Context) error {
+	if err := b.makeCloud(); err != nil {
+		return err
+	}
+	sync := syncReadsWrites
+	if b.role == roleAPI {
+		sync = syncReads
+	}
+	rows, err := b.openRows(ctx, sync)
+	if err != nil {
+		return err
+	}
+	if err := b.checkRows(ctx, rows); err != nil {
+		return err
+	}
+	poke := func() {}
+	var eng part
+	if b.role != roleAPI {
+		var e *engine.Engine
+		if e, err = b.makeEngine(rows); err != nil {
+			return err
+		}
+		poke = e.Poke
+		eng = part{"engine", func(ctx context.Context) error { e.Run(ctx); return nil }}
+	}
+	if b.role != roleEngine {
+		if b.role == roleServe && !embedded(b.cfg) {
+			// A pool of its own: requests never keep an engine's beats waiting for a connection.
+			if rows, err = b.openRows(ctx, syncReads); err != nil {
+				return err
+			}
+		}
+		if err := b.addAPI(ctx, rows, poke); err != nil {
+			return err
+		}
+	}
+	if eng.run != nil {
+		b.app.parts = append(b.app.parts, eng)
+	}
+	return nil
+}
+
+func (b *builder) openRows(ctx context.Context, syncWait int) (*store.Store, error) {
+	s, err := openStore(ctx, b.cfg, syncWait, b.log)
+	if err != nil {
+		return nil, err
+	}
+	b.app.closing(s.Close)
+	return s, nil
+}
+
+// checkRows refuses tables that are missing or old; a serve on SQLite makes them.
+func (b *builder) checkRows(ctx context.Context, s *store.Store) error {
+	if b.role == roleServe && embedded(b.cfg) {
+		if err := s.Sync(ctx); err != nil {
+			return err
+		}
+	}
+	if err := checkTables(ctx, s, b.log); err != nil {
+		return err
+	}
+	b.log.Info("database", "is", s.String())
+	return nil
+}
+
+// makeCloud is Nova as the file has it. Nothing about it in the file is a warning for whoever has an api: it can run.
+func (b *builder) makeCloud() error {
+	missing := b.cfg.MissingNova()
+	switch {
+	case len(missing) == 0:
+		client, err := nova.New(novaConfig(b.cfg))
+		if err != nil {
+			return fmt.Errorf("nova: %w ([DEFAULT] os_privileged_user_auth_url, nova_catalog_admin_info, nova_ca_certificates_file)", err)
+		}
+		b.app.closing(func() error { client.Close(); return nil })
+		b.cloud = client
+		return nil
+	case b.novaUntouched() && b.role != roleEngine:
+		b.cloud = noCloud{missing}
+		b.log.Warn("no Nova is configured: hosts cannot be registered and recoveries wait", "set", strings.Join(missing, ", "))
+		return nil
+	default:
+		return fmt.Errorf("%s; without them salvor cannot work on Nova", noCloud{missing}.text())
+	}
+}
+
+// novaUntouched reports that nobody has set any of the options that are missing's kin: a half-filled account is a mistake.
+func (b *builder) novaUntouched() bool {
+	for _, name := range []string{"auth_url", "name", "password", "tenant"} {
+		if b.cfg.IsSet("DEFAULT", "os_privileged_user_"+name) {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *builder) makeEngine(rows *store.Store) (*engine.Engine, error) {
+	if b.cfg.Salvor.FencingFile != "" {
+		return nil, errors.New("[salvor] fencing_file is set, but this version cannot fence: unset it, or do not rely on this version")
+	}
+	b.app.name = engineName(b.cfg.Engine.Host)
+	e, s := b.cfg.Engine, b.cfg.Salvor
+	return engine.New(engine.Config{
+		Name: b.app.name, Host: e.Host, Version: Version, TTL: s.LeaseTTL, Tick: s.LeaseTick, Poll: s.PollInterval,
+		DrainTimeout: s.DrainTimeout, CallTimeout: s.NovaTimeout, Concurrency: s.NovaConcurrencyMax, Rules: rules(b.cfg), Log: b.log,
+	}, rows, b.cloud), nil
+}
+
+// engineName is new at each process start: no two processes ever share one (DESIGN section 3).
+func engineName(host string) string {
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return host + "-" + hex.EncodeToString(random[:])
+}
+
+func (b *builder) addAPI(ctx context.Context, rows *store.Store, poke func()) error {
+	open := withoutAuth(b.cfg, b.role)
+	address, err := listenAddress(ctx, b.cfg, b.listen, open)
+	if err != nil {
+		return err
+	}
+	auth, err := authenticator(b.cfg, open, b.log)
+	if err != nil {
+		return err
+	}
+	enforcer, err := policy.New(policyConfig(b.cfg), b.log)
+	if err != nil {
+		return err
+	}
+	conf := apiConfig(b.cfg)
+	conf.Log = b.log
+	svc := service.New(rows, b.cloud, service.Config{DuplicateInterval: b.cfg.API.DuplicateInterval, Poke: poke})
+	handler, err := api.New(conf, svc, auth, enforcer)
+	if err != nil {
+		return err
+	}
+	server := api.NewServer(conf, handler)
+	server.SetKeepAlivesEnabled(b.cfg.WSGI.KeepAlive)
+	l, u, err := listen(b.cfg, address)
+	if err != nil {
+		return err
+	}
+	b.app.url = u
+	b.app.closing(func() error { return closeListener(l) })
+	b.app.parts = append(b.app.parts, part{"api", func(ctx context.Context) error { return serveHTTP(ctx, server, l, b.log) }})
+	return nil
+}
+
+// requestsEnd is how long requests under way may still take at a stop.
+const requestsEnd = 10 * time.Second
+
+// serveHTTP serves until ctx ends; then nothing new is accepted, and requests under way end.
+func serveHTTP(ctx context.Context, server *http.Server, l net.Listener, log *slog.Logger) error {
+	stopped := make(chan error, 1)
+	go func() { stopped <- server.Serve(l) }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-ctx.Done():
+	}
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestsEnd)
+	defer cancel()
+	if err := server.Shutdown(patience); err != nil {
+		log.Warn("requests were still under way at the stop, and are cut off", "error", err)
+		_ = server.Close()
+	}
+	<-stopped
+	return nil
+}
+
+// closeListener closes a listener that a server may have closed before.
+func closeListener(l net.Listener) error {
+	if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}

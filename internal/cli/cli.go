@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// Env is what a run of the command line touches of its process.
+type Env struct {
+	Args    []string // without the program's name
+	Environ []string // NAME=VALUE
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
+}
+
+// OSEnv is the process's own.
+func OSEnv() Env {
+	return Env{Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+}
+
+// Main carries a command line out until it is done or ctx ends, and returns the exit code: 0 ok, 1 failed, 2 usage.
+func Main(ctx context.Context, env Env) int {
+	root := newRoot(env)
+	root.SetArgs(env.Args)
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
+		fmt.Fprintf(env.Stderr, "salvor: %v\nSee: %s --help\n", err, cmd.CommandPath())
+		return exitUsage
+	case errors.Is(err, errSilent):
+		return exitFailed
+	default:
+		fmt.Fprintf(env.Stderr, "salvor: %v\n", err)
+		return exitFailed
+	}
+}
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// errSilent is a failure whose command has said everything.
+var errSilent = errors.New("failed")
+
+func newRoot(env Env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "salvor",
+		Short: "Instance high availability for OpenStack",
+		Long: `salvor brings instances back when their hypervisor dies: monitors report to it, it makes sure
+that the host is really dead, and has Nova evacuate its instances. It takes Masakari's place:
+the same API, the same masakari.conf.`,
+		Example: `  salvor demo                                   a host dies in a simulated cloud; watch it
+  salvor serve                                  api and engine, with an embedded database
+  salvor api --config-file masakari.conf        the api alone, as many as wanted
+  salvor engine --config-file masakari.conf     an engine alone, as many as wanted`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.AddGroup(
+		&cobra.Group{ID: groupRun, Title: "Run:"},
+		&cobra.Group{ID: groupTry, Title: "Try:"},
+		&cobra.Group{ID: groupOperate, Title: "Operate:"},
+	)
+	root.AddCommand(
+		serveCommand(env), apiCommand(env), engineCommand(env),
+		demoCommand(env), simCommand(env),
+		recoveryCommand(env), hostCommand(env),
+		dbCommand(env), configCommand(env), versionCommand(),
+	)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	checkArguments(root)
+	return root
+}
+
+const (
+	groupRun     = "run"
+	groupTry     = "try"
+	groupOperate = "operate"
+)
+
+// checkArguments makes errors of arguments usage errors, and unknown names below a group of commands errors at all.
+func checkArguments(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		if c.HasSubCommands() && !c.Runnable() {
+			c.Args = cobra.ArbitraryArgs
+			c.RunE = func(c *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return usagef("unknown command %q for %q%s", args[0], c.CommandPath(), suggestion(c, args[0]))
+				}
+				return c.Help()
+			}
+		} else if check := c.Args; check != nil {
+			c.Args = func(c *cobra.Command, args []string) error {
+				if err := check(c, args); err != nil {
+					return &usageError{err}
+				}
+				return nil
+			}
+		}
+		checkArguments(c)
+	}
+}
+
+func suggestion(c *cobra.Command, name string) string {
+	if near := c.SuggestionsFor(name); len(near) > 0 {
+		return " (did you mean " + strings.Join(near, " or ") + "?)"
+	}
+	return ""
+}

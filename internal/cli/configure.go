@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/salvor-ha/salvor/internal/config"
+)
+
+func configCommand(env Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "config",
+		GroupID: groupOperate,
+		Short:   "Show options, and what is set",
+		Example: `  salvor config show --config-file /etc/masakari/masakari.conf
+  salvor config sample > masakari.conf`,
+	}
+	print := func(text func() string) func(*cobra.Command, []string) {
+		return func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), text()) }
+	}
+	cmd.AddCommand(
+		showConfigCommand(env),
+		&cobra.Command{Use: "sample", Args: cobra.NoArgs, Short: "Print a masakari.conf with every option at its default", Run: print(config.Sample)},
+		&cobra.Command{Use: "reference", Args: cobra.NoArgs, Short: "Print the reference of all options, as Markdown", Run: print(config.Reference)},
+	)
+	return cmd
+}
+
+func showConfigCommand(env Env) *cobra.Command {
+	all := false
+	cmd := &cobra.Command{
+		Use: "show", Args: cobra.NoArgs, Short: "Print what is set, and where; warn of what has no effect",
+		Long: `Prints every option that is set, with the file and line that set it. Secrets are masked. Warnings, such
+as for a misspelled option, and errors go to standard error; with an error the exit status is 1.`,
+	}
+	s := addSettings(cmd, env)
+	cmd.Flags().BoolVar(&all, "all", false, "options at their default too")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, warnings, err := config.Load(config.Sources{Files: s.files, Dirs: s.dirs, Env: env.Environ})
+		for _, w := range warnings {
+			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w)
+		}
+		if err != nil {
+			return err
+		}
+		group := ""
+		for _, set := range c.Effective() {
+			if !set.Set && !all || set.Ignored && !set.Set {
+				continue
+			}
+			if set.Group != group {
+				group = set.Group
+				fmt.Fprintf(cmd.OutOrStdout(), "[%s]\n", group)
+			}
+			note := ""
+			if set.Ignored {
+				note = ", without effect"
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s = %s  # %s%s\n", set.Option, set.Value, set.Source, note)
+		}
+		return nil
+	}
+	return cmd
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/salvor-ha/salvor/internal/app"
+)
+
+func dbCommand(env Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "db",
+		GroupID: groupOperate,
+		Short:   "Look after the database",
+		Long:    "Looks after the database that [database] connection names.",
+		Example: `  salvor db sync --config-file /etc/masakari/masakari.conf
+  salvor db version
+  salvor db purge --age-in-days 90`,
+	}
+	s := addSettings(cmd, env)
+	cmd.PersistentFlags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-")) // masakari-manage has --age_in_days
+	})
+	with := func(use func(cmd *cobra.Command, db *app.DB) error) func(*cobra.Command, []string) error {
+		return func(cmd *cobra.Command, _ []string) error {
+			c, log, end, err := s.load("db")
+			if err != nil {
+				return err
+			}
+			defer end()
+			db, err := app.OpenDB(cmd.Context(), c, log)
+			if err != nil {
+				return err
+			}
+			return errors.Join(use(cmd, db), db.Close())
+		}
+	}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "sync", Args: cobra.NoArgs, Short: "Make the tables, or bring them to this version",
+			Long: "Makes the tables, or brings them to this version. Run again, it changes nothing. Run it before the processes of a new version start.",
+			RunE: with(func(cmd *cobra.Command, db *app.DB) error {
+				if err := db.Sync(cmd.Context()); err != nil {
+					return err
+				}
+				return printVersion(cmd, db)
+			}),
+		},
+		&cobra.Command{
+			Use: "version", Args: cobra.NoArgs, Short: "Show the version of the tables",
+			RunE: with(printVersion),
+		},
+		purgeCommand(with),
+		&cobra.Command{
+			Use: "unlock", Args: cobra.NoArgs, Short: "Remove the lock that a killed sync left behind",
+			RunE: with(func(cmd *cobra.Command, db *app.DB) error { return db.Unlock(cmd.Context()) }),
+		},
+	)
+	return cmd
+}
+
+func printVersion(cmd *cobra.Command, db *app.DB) error {
+	have, want, err := db.Version(cmd.Context())
+	if err != nil {
+		return err
+	}
+	switch {
+	case have == "":
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: no tables; this salvor makes version %s (salvor db sync)\n", db, want)
+	case have < want:
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: version %s; this salvor needs %s (salvor db sync)\n", db, have, want)
+	case have > want:
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: version %s; newer than this salvor's %s\n", db, have, want)
+	default:
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: version %s\n", db, have)
+	}
+	return nil
+}
+
+func purgeCommand(with func(func(*cobra.Command, *app.DB) error) func(*cobra.Command, []string) error) *cobra.Command {
+	var age, most int
+	cmd := &cobra.Command{
+		Use: "purge", Args: cobra.NoArgs, Short: "Remove old rows for good",
+		Long: `Removes for good: notifications that ended (finished, failed, ignored) more than so many days ago, with
+their moves and their history; and hosts and segments that were deleted before then.`,
+		Example: `  salvor db purge
+  salvor db purge --age-in-days 90 --max-rows 10000`,
+	}
+	cmd.Flags().IntVar(&age, "age-in-days", 30, "what is older goes")
+	cmd.Flags().IntVar(&most, "max-rows", -1, "at most so many rows; -1: all")
+	cmd.RunE = with(func(cmd *cobra.Command, db *app.DB) error {
+		n, err := db.Purge(cmd.Context(), age, most)
+		if n > 0 || err == nil {
+			fmt.Fprintf(cmd.OutOrStdout(), "%d rows removed\n", n)
+		}
+		return err
+	})
+	return cmd
+}

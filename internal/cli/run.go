@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/salvor-ha/salvor/internal/app"
+)
+
+type maker func(context.Context, app.Options) (*app.App, error)
+
+func serveCommand(env Env) *cobra.Command {
+	return roleCommand(env, app.Serve, true, &cobra.Command{
+		Use:   "serve",
+		Short: "Run api and engine in one process",
+		Long: `Runs the api and an engine in one process. Without any configuration the rows are kept in an
+embedded database, whose tables are made and updated by themselves, and the api listens on
+loopback without authentication. With a masakari.conf it is a whole salvor of one process; more of
+them over one MariaDB or PostgreSQL share the work.
+
+SIGTERM or SIGINT stops it in good order: requests end, calls to Nova that are in flight end, and
+other engines take over at once. A second signal ends it on the spot; nothing is lost by that either.`,
+		Example: `  salvor serve
+  salvor serve --config-file /etc/masakari/masakari.conf
+  salvor serve --listen 127.0.0.1:0             on a free port, which is printed`,
+	})
+}
+
+func apiCommand(env Env) *cobra.Command {
+	return roleCommand(env, app.API, true, &cobra.Command{
+		Use:   "api",
+		Short: "Run the api alone",
+		Long: `Runs the api alone: it admits reports and answers questions; engines elsewhere do the work.
+As many as wanted, behind any load balancer. The tables must be there: salvor db sync.`,
+		Example: `  salvor api
+  salvor api --config-file /etc/masakari/masakari.conf --listen 0.0.0.0:15868`,
+	})
+}
+
+func engineCommand(env Env) *cobra.Command {
+	return roleCommand(env, app.Engine, false, &cobra.Command{
+		Use:   "engine",
+		Short: "Run an engine alone",
+		Long: `Runs an engine alone: it claims recoveries and carries them out. As many as wanted, on any hosts,
+over one database: each recovery has one engine at a time, and when that dies another goes on within
+seconds. The tables must be there: salvor db sync.`,
+		Example: `  salvor engine
+  salvor engine --config-file /etc/masakari/masakari.conf`,
+	})
+}
+
+func roleCommand(env Env, mk maker, listens bool, cmd *cobra.Command) *cobra.Command {
+	cmd.GroupID, cmd.Args = groupRun, cobra.NoArgs
+	s := addSettings(cmd, env)
+	listen := ""
+	if listens {
+		cmd.Flags().StringVar(&listen, "listen", "", "HOST:PORT to listen on, instead of masakari_api_listen and "+
+			"masakari_api_listen_port; port 0 is any free one")
+	}
+	role := cmd.Name()
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, log, end, err := s.load(role)
+		if err != nil {
+			return err
+		}
+		defer end()
+		a, err := mk(cmd.Context(), app.Options{Config: c, Log: log, Listen: listen})
+		if err != nil {
+			return err
+		}
+		return run(cmd, a)
+	}
+	return cmd
+}
+
+// run says that the process is ready, runs it until a signal, and closes it.
+func run(cmd *cobra.Command, a *app.App) error {
+	switch {
+	case a.URL() != "":
+		fmt.Fprintf(cmd.OutOrStdout(), "listening on %s\n", a.URL())
+	default:
+		fmt.Fprintf(cmd.OutOrStdout(), "engine %s is running\n", a.Name())
+	}
+	return errors.Join(a.Run(cmd.Context()), a.Close())
+}

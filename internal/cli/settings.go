@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/salvor-ha/salvor/internal/config"
+)
+
+// settings are the flags of every command that reads masakari.conf.
+type settings struct {
+	env   Env
+	files []string
+	dirs  []string
+}
+
+func addSettings(cmd *cobra.Command, env Env) *settings {
+	s := &settings{env: env}
+	f := cmd.PersistentFlags()
+	f.StringArrayVar(&s.files, "config-file", nil, "a masakari.conf; given again, later files win "+
+		"(default: the first of ~/.masakari, ~, /etc/masakari and /etc that has one)")
+	f.StringArrayVar(&s.dirs, "config-dir", nil, "a directory of further *.conf files, read after the files")
+	return s
+}
+
+// load reads the configuration and says on the log what in it has no effect.
+func (s *settings) load(role string) (*config.Config, *slog.Logger, func(), error) {
+	c, warnings, err := config.Load(config.Sources{Files: s.files, Dirs: s.dirs, Env: s.env.Environ})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	log, end, err := logger(c, role, s.env.Stderr)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, w := range warnings {
+		log.Warn(w.String())
+	}
+	return c, log, end, nil
+}

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/salvor-ha/salvor/internal/app"
+)
+
+func simCommand(env Env) *cobra.Command {
+	o := app.SimOptions{}
+	cmd := &cobra.Command{
+		Use:     "sim",
+		GroupID: groupTry,
+		Args:    cobra.NoArgs,
+		Short:   "Run a simulated cloud",
+		Long: `Runs a cloud in memory that behaves as a real Nova was observed to: Keystone, Nova, Placement and
+BMCs over HTTP. It prints the masakari.conf that points salvor at it. Hosts are killed, and faults
+injected, below /sim.`,
+		Example: `  salvor sim --hosts 6 --instances 24 > sim.conf &
+  salvor serve --config-file sim.conf
+  curl -X POST http://127.0.0.1:18774/sim/hosts/host-1/kill     the host loses power
+  curl -X POST http://127.0.0.1:18774/sim/hosts/host-1/revive
+  curl -s http://127.0.0.1:18774/sim/state                      what is true, not what Nova believes`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Log = plainLogger(env.Stderr)
+			if o.Hosts < 0 || o.Instances < 0 || o.PageLimit < 0 || o.Capacity < 0 || o.Scale <= 0 {
+				return usagef("numbers are not negative, and --scale is above 0")
+			}
+			if o.Hosts == 0 && o.Instances > 0 {
+				return usagef("--instances needs --hosts")
+			}
+			a, err := app.Sim(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "# a simulated cloud: %d hosts, %d instances\n%s\n# ", o.Hosts, o.Instances, app.SimConfig(a.URL()))
+			return run(cmd, a)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Listen, "listen", "127.0.0.1:18774", "HOST:PORT to listen on; port 0 is any free one")
+	f.IntVar(&o.Hosts, "hosts", 6, "hypervisors, host-1 and so on")
+	f.IntVar(&o.Instances, "instances", 24, "instances, spread over the hosts")
+	f.Uint64Var(&o.Seed, "seed", 1, "of everything that is random")
+	f.IntVar(&o.PageLimit, "page-limit", 0, "longest page of a list (default 1000, as Nova's max_limit)")
+	f.Float64Var(&o.Scale, "scale", 1, "of every duration: 0.1 makes the cloud ten times as fast")
+	f.IntVar(&o.Capacity, "capacity", 0, "instances that a host can hold (default: any number)")
+	return cmd
+}

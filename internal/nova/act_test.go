@@ -45,7 +45,7 @@ func TestBodiesOfActs(t *testing.T) {
 			switch {
 			case tt.act.Kind == ha.ActService:
 				answer = ok(`{"service": {"id": "s1", "binary": "nova-compute", "host": "compute-1", "status": "disabled", "state": "down",
-					"forced_down": true, "disabled_reason": "failed", "updated_at": "2026-11-29T11:00:00.000000"}}`)
+					"forced_down": true, "disabled_reason": "failed", "updated_at": "2026-11-29T10:59:59.898424"}}`)
 			case tt.act.Kind == ha.ActEvacuate:
 				answer = ok("") // 200 and nothing at all
 			}

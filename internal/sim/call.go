@@ -177,6 +177,9 @@ func classify(op string, changes bool, err error) error {
 	if changes {
 		uncertain = ha.ClassInDoubt
 	}
+	if changes && errors.Is(err, errGone) {
+		uncertain = ha.ClassNotSent // nobody was there to take it
+	}
 	var r *Refusal
 	if !errors.As(err, &r) {
 		return &ha.CloudError{Class: uncertain, Op: op, Text: err.Error()}

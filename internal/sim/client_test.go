@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -257,6 +258,11 @@ func TestClosedCloud(t *testing.T) {
 	inBubble(t, Options{}, func(b bed) {
 		b.Close()
 		if _, err := b.nova.Services(b.Context()); ha.ClassOf(err) != ha.ClassBroken {
+			t.Error(err)
+		}
+		err := b.do(ha.Act{Kind: ha.ActLock, Instance: "x"})
+		var ce *ha.CloudError
+		if !errors.As(err, &ce) || ce.Class != ha.ClassNotSent || ce.Op != "POST servers/x/action lock" {
 			t.Error(err)
 		}
 	})

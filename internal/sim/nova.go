@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -19,7 +20,16 @@ const (
 // read makes a call that changes nothing.
 func (n *Nova) read(ctx context.Context, path, query, instance, host string, do func() error) error {
 	r := Request{Method: "GET", Path: path, Query: query, Instance: instance, Host: host}
-	return n.call(ctx, "GET "+path, r, false, time.Time{}, func() (time.Duration, error) { return 0, do() })
+	return n.call(ctx, opOf(r), r, false, time.Time{}, func() (time.Duration, error) { return 0, do() })
+}
+
+// opOf names a call in errors, below its service's root.
+func opOf(r Request) string {
+	path := strings.TrimPrefix(strings.TrimPrefix(r.Path, computePath+"/"), placementPath+"/")
+	if r.Action != "" {
+		path += " " + r.Action
+	}
+	return r.Method + " " + path
 }
 
 // Services lists all compute services, schedulers and conductors.
@@ -145,7 +155,7 @@ func (n *Nova) Actions(ctx context.Context, instance string) ([]ha.ServerAction,
 	return out, nil
 }
 
-// Providers names the hosts in whose resource providers Placement holds allocations for the instance.
+// Providers names the hosts in whose resource providers Placement holds allocations for the instance, sorted.
 func (n *Nova) Providers(ctx context.Context, instance string) ([]string, error) {
 	var out []string
 	err := n.read(ctx, placementPath+"/allocations/"+instance, "", instance, "", func() error {
@@ -159,6 +169,7 @@ func (n *Nova) Providers(ctx context.Context, instance string) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
+	slices.Sort(out)
 	return out, nil
 }
 
@@ -186,11 +197,7 @@ func (n *Nova) Do(ctx context.Context, act ha.Act) (ha.Outcome, error) {
 	if do == nil {
 		out.Err = &ha.CloudError{Class: ha.ClassNotSent, Op: string(act.Kind), Text: fmt.Sprintf("no such act: %q", act.Kind)}
 	} else {
-		op := r.Method + " " + r.Path
-		if r.Action != "" {
-			op += " " + r.Action
-		}
-		out.Err = n.call(ctx, op, r, true, act.SendBy, do)
+		out.Err = n.call(ctx, opOf(r), r, true, act.SendBy, do)
 	}
 	out.At = time.Now()
 	if out.Err == nil && act.Kind == ha.ActService {

@@ -210,7 +210,8 @@ func (e *Engine) seeEngines(ctx context.Context) {
 	e.alive, e.alived = alive, now
 }
 
-// myTurn spreads claims by rank: the first in rank at once, each further one a tick later, so that a death makes no stampede.
+// myTurn spreads claims by rank: the first in rank at once, each further one half a tick later, so that a death makes no
+// stampede, and yet the third is in time when the first two die too (invariant I10).
 func (e *Engine) myTurn(key string, now time.Time) bool {
 	since, ok := e.wanted[key]
 	if !ok {
@@ -218,7 +219,7 @@ func (e *Engine) myTurn(key string, now time.Time) bool {
 		e.wanted[key] = since
 	}
 	rank := lease.Rank(key, e.cfg.Name, e.alive)
-	return now.Sub(since) >= time.Duration(rank)*e.cfg.Tick
+	return now.Sub(since) >= time.Duration(rank)*e.cfg.Tick/2
 }
 
 // maxClaims bounds the claims under way: the poll finds the others again.

@@ -50,7 +50,7 @@ func (t *turn) gates() bool {
 			continue
 		case ignored:
 			t.keep(a)
-			t.end(ha.StatusIgnored, "%s", a.text)
+			t.turnedAway(a)
 		case failed:
 			t.keep(a)
 			t.attemptFailed(a.text)
@@ -67,6 +67,26 @@ func (t *turn) gates() bool {
 	}
 	t.unhold()
 	return true
+}
+
+// turnedAway ends a recovery that a gate refuses. One that had begun leaves nothing behind: a host found alive counts as returned,
+// and what was still to be moved is named.
+func (t *turn) turnedAway(a answer) {
+	if t.rec.StartedAt == nil {
+		t.end(ha.StatusIgnored, "%s", a.text)
+		return
+	}
+	if a.gate == ha.GateProof {
+		t.rec.Returned = true
+		t.enter(ha.StepReturn)
+		return
+	}
+	for i := range t.moves {
+		if m := &t.moves[i]; m.Stage != ha.StageDone {
+			t.settle(m, ha.MoveIgnored, a.text)
+		}
+	}
+	t.finish(ha.StatusIgnored, a.text)
 }
 
 // keep writes a gate's answer into the journal.

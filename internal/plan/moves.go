@@ -245,15 +245,14 @@ func (t *turn) stopped(why string) bool {
 	if t.rec.Returned && !t.startLeft() || !t.returnUnused() {
 		return false
 	}
-	if t.rec.Returned {
-		if t.rec.StartedAt == nil {
-			t.finish(ha.StatusIgnored, why)
-		} else {
-			t.finish(ha.StatusFinished, why)
-		}
-		return false
+	switch {
+	case !t.rec.Returned:
+		t.finish(ha.StatusFailed, why)
+	case slices.ContainsFunc(t.moves, func(m ha.VMove) bool { return m.Status == ha.MoveSucceeded }):
+		t.finish(ha.StatusFinished, why)
+	default:
+		t.finish(ha.StatusIgnored, why)
 	}
-	t.finish(ha.StatusFailed, why)
 	return false
 }
 

@@ -52,6 +52,8 @@ type Service struct {
 	ForcedDown     bool
 	Up             bool
 	UpdatedAt      time.Time // of the last heartbeat or PUT, in whole (scaled) seconds
+	// Answered is what a PUT answers as updated_at: the time before the database rounded it. Zero otherwise.
+	Answered time.Time
 }
 
 func (c *Cloud) showService(s *service) Service {
@@ -66,9 +68,9 @@ func (c *Cloud) showService(s *service) Service {
 	}
 }
 
-// stamp cuts a time to what Nova's database keeps of it.
+// stamp rounds a time as Nova's database keeps it: a PUT answers 11.898424 where the next GET says 12 (measured).
 func (c *Cloud) stamp(t time.Time) time.Time {
-	return t.UTC().Truncate(c.Scaled(time.Second))
+	return t.UTC().Round(c.Scaled(time.Second))
 }
 
 // isUp judges by the last heartbeat, not by updated_at, which PUTs move too.
@@ -152,7 +154,9 @@ func (c *Cloud) updateService(who Caller, id string, p ServicePatch) (Service, t
 		s.reason = *p.Reason
 	}
 	s.put = c.now
-	return c.showService(s), late, nil
+	out := c.showService(s)
+	out.Answered = c.now.UTC().Truncate(time.Microsecond)
+	return out, late, nil
 }
 
 // StopControl and StartControl end and start the nova-scheduler or nova-conductor. Without them no evacuation gets

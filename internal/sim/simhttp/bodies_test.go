@@ -135,6 +135,19 @@ func TestServiceBody(t *testing.T) {
 			t.Errorf("%s: %d %s", body, status, text)
 		}
 	}
+	for _, forced := range []string{"true", "false"} {
+		_, body = l.call(admin, "2.93", "PUT", "/compute/v2.1/os-services/"+l.serviceID("host-1"), `{"forced_down": `+forced+`}`)
+		var put struct {
+			Service struct {
+				State   string
+				Updated string `json:"updated_at"`
+			}
+		}
+		l.must(json.Unmarshal([]byte(body), &put))
+		if down := put.Service.State == "down"; down != (forced == "true") || len(put.Service.Updated) != len(updated) {
+			t.Errorf("%s", body)
+		}
+	}
 	if status, _ := l.call(admin, "2.93", "PUT", "/compute/v2.1/os-services/11111111-2222-3333-4444-555555555555", `{"forced_down": true}`); status != 404 {
 		t.Errorf("unknown service: %d", status)
 	}

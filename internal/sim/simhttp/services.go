@@ -73,7 +73,9 @@ func (s *Server) putService(r *request, id string) reply {
 	if err != nil {
 		return failed(err)
 	}
-	out := ok(object{"service": showService(r, service)})
+	body := showService(r, service)
+	body["updated_at"] = stamp(service.Answered)
+	out := ok(object{"service": body})
 	out.late = late
 	return out
 }

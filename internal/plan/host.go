@@ -34,8 +34,8 @@ func (t *turn) hostStep() bool {
 		if t.stopping() != "" {
 			return t.enter(ha.StepReturn)
 		}
-		if !t.gates() {
-			return t.rec.Step == ha.StepReturn
+		if t.heldByOperator() || !t.gates() {
+			return false
 		}
 		return t.passGates()
 	case ha.StepPrepare:

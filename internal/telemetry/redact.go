@@ -1,0 +1,84 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"regexp"
+	"strings"
+)
+
+const masked = "***"
+
+// redacting is the last defence against secrets in log lines; the first is that nobody logs them. It masks values by their
+// key, and accounts in URLs wherever they stand.
+type redacting struct{ inner slog.Handler }
+
+var (
+	secretWords = []string{"password", "passwd", "secret", "token", "authorization", "credential", "apikey", "api_key", "private_key"}
+	urlAccount  = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s"]*@`)
+)
+
+func (h redacting) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.inner.Enabled(ctx, level)
+}
+
+func (h redacting) Handle(ctx context.Context, r slog.Record) error {
+	clean := slog.NewRecord(r.Time, r.Level, withoutAccounts(r.Message), r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		clean.AddAttrs(redact(a))
+		return true
+	})
+	return h.inner.Handle(ctx, clean)
+}
+
+func (h redacting) WithAttrs(attrs []slog.Attr) slog.Handler {
+	clean := make([]slog.Attr, len(attrs))
+	for i, a := range attrs {
+		clean[i] = redact(a)
+	}
+	return redacting{h.inner.WithAttrs(clean)}
+}
+
+func (h redacting) WithGroup(name string) slog.Handler { return redacting{h.inner.WithGroup(name)} }
+
+func redact(a slog.Attr) slog.Attr {
+	v := a.Value.Resolve()
+	switch v.Kind() {
+	case slog.KindGroup:
+		var inside []any
+		for _, member := range v.Group() {
+			inside = append(inside, redact(member))
+		}
+		return slog.Group(a.Key, inside...)
+	case slog.KindString:
+		if namesSecret(a.Key) && v.String() != "" {
+			return slog.String(a.Key, masked)
+		}
+		return slog.String(a.Key, withoutAccounts(v.String()))
+	case slog.KindAny:
+		if namesSecret(a.Key) && v.Any() != nil {
+			return slog.String(a.Key, masked)
+		}
+		if err, ok := v.Any().(error); ok {
+			return slog.String(a.Key, withoutAccounts(err.Error()))
+		}
+	}
+	return slog.Attr{Key: a.Key, Value: v}
+}
+
+func namesSecret(key string) bool {
+	key = strings.ToLower(strings.ReplaceAll(key, "-", "_"))
+	for _, w := range secretWords {
+		if strings.Contains(key, w) {
+			return true
+		}
+	}
+	return false
+}
+
+func withoutAccounts(s string) string {
+	if !strings.Contains(s, "://") {
+		return s
+	}
+	return urlAccount.ReplaceAllString(s, "${1}"+masked+"@")
+}

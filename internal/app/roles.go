@@ -69,9 +69,20 @@ type builder struct {
 	cloud  cloud
 }
 
+// build checks all that the configuration can tell before it touches the database.
 func (b *builder) build(ctx context.Context) error {
 	if err := b.makeCloud(); err != nil {
 		return err
+	}
+	if b.role != roleAPI && b.cfg.Salvor.FencingFile != "" {
+		return errors.New("[salvor] fencing_file is set, but this version cannot fence: unset it, and do not count on fencing")
+	}
+	var f *face
+	if b.role != roleEngine {
+		var err error
+		if f, err = b.makeFace(ctx); err != nil {
+			return err
+		}
 	}
 	sync := syncReadsWrites
 	if b.role == roleAPI {
@@ -84,30 +95,22 @@ func (b *builder) build(ctx context.Context) error {
 	if err := b.checkRows(ctx, rows); err != nil {
 		return err
 	}
-	poke := func() {}
-	var eng part
-	if b.role != roleAPI {
-		var e *engine.Engine
-		if e, err = b.makeEngine(rows); err != nil {
-			return err
-		}
-		poke = e.Poke
-		eng = part{"engine", func(ctx context.Context) error { e.Run(ctx); return nil }}
+	if b.role == roleAPI {
+		return b.addAPI(f, rows, nil)
 	}
-	if b.role != roleEngine {
-		if b.role == roleServe && !embedded(b.cfg) {
+	e := b.makeEngine(rows)
+	if b.role == roleServe {
+		if !embedded(b.cfg) {
 			// A pool of its own: requests never keep an engine's beats waiting for a connection.
 			if rows, err = b.openRows(ctx, syncReads); err != nil {
 				return err
 			}
 		}
-		if err := b.addAPI(ctx, rows, poke); err != nil {
+		if err := b.addAPI(f, rows, e.Poke); err != nil {
 			return err
 		}
 	}
-	if eng.run != nil {
-		b.app.parts = append(b.app.parts, eng)
-	}
+	b.app.parts = append(b.app.parts, part{"engine", func(ctx context.Context) error { e.Run(ctx); return nil }})
 	return nil
 }
 
@@ -165,16 +168,13 @@ func (b *builder) novaUntouched() bool {
 	return true
 }
 
-func (b *builder) makeEngine(rows *store.Store) (*engine.Engine, error) {
-	if b.cfg.Salvor.FencingFile != "" {
-		return nil, errors.New("[salvor] fencing_file is set, but this version cannot fence: unset it, or do not rely on this version")
-	}
+func (b *builder) makeEngine(rows *store.Store) *engine.Engine {
 	b.app.name = engineName(b.cfg.Engine.Host)
 	e, s := b.cfg.Engine, b.cfg.Salvor
 	return engine.New(engine.Config{
 		Name: b.app.name, Host: e.Host, Version: Version, TTL: s.LeaseTTL, Tick: s.LeaseTick, Poll: s.PollInterval,
 		DrainTimeout: s.DrainTimeout, CallTimeout: s.NovaTimeout, Concurrency: s.NovaConcurrencyMax, Rules: rules(b.cfg), Log: b.log,
-	}, rows, b.cloud), nil
+	}, rows, b.cloud)
 }
 
 // engineName is new at each process start: no two processes ever share one (DESIGN section 3).
@@ -184,30 +184,42 @@ func engineName(host string) string {
 	return host + "-" + hex.EncodeToString(random[:])
 }
 
-func (b *builder) addAPI(ctx context.Context, rows *store.Store, poke func()) error {
+// face is what the api shows, before it has rows to show.
+type face struct {
+	address string
+	auth    api.Authenticator
+	policy  *policy.Enforcer
+}
+
+func (b *builder) makeFace(ctx context.Context) (*face, error) {
 	open := withoutAuth(b.cfg, b.role)
 	address, err := listenAddress(ctx, b.cfg, b.listen, open)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	auth, err := authenticator(b.cfg, open, b.log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	enforcer, err := policy.New(policyConfig(b.cfg), b.log)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	return &face{address, auth, enforcer}, nil
+}
+
+// addAPI opens the listener last: once it is open, somebody may call.
+func (b *builder) addAPI(f *face, rows *store.Store, poke func()) error {
 	conf := apiConfig(b.cfg)
 	conf.Log = b.log
 	svc := service.New(rows, b.cloud, service.Config{DuplicateInterval: b.cfg.API.DuplicateInterval, Poke: poke})
-	handler, err := api.New(conf, svc, auth, enforcer)
+	handler, err := api.New(conf, svc, f.auth, f.policy)
 	if err != nil {
 		return err
 	}
 	server := api.NewServer(conf, handler)
 	server.SetKeepAlivesEnabled(b.cfg.WSGI.KeepAlive)
-	l, u, err := listen(b.cfg, address)
+	l, u, err := listen(b.cfg, f.address)
 	if err != nil {
 		return err
 	}

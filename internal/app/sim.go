@@ -52,6 +52,8 @@ os_privileged_user_auth_url = URL/v3
 os_privileged_user_name = masakari
 os_privileged_user_password = secret
 os_privileged_user_tenant = service
+os_user_domain_name = Default
+os_project_domain_name = Default
 
 [keystone_authtoken]
 auth_url = URL/v3

@@ -44,6 +44,7 @@ type world struct {
 	refuse  func([]ha.Change) bool // true: this commit fails, and is planned anew
 	reload  func()                 // what others have written, seen when the plan asks to load again
 	turns   int
+	told    bool
 }
 
 // item is something that happens at a moment. One that wakes leads to a turn.
@@ -321,6 +322,10 @@ func (w *world) send(a ha.Act) {
 
 // story tells what happened, for a test that failed.
 func (w *world) story() string {
+	if w.told { // once is enough
+		return ""
+	}
+	w.told = true
 	var b strings.Builder
 	n := w.unit.Notification
 	fmt.Fprintf(&b, "after %s: step %q, notification %s %q\n", w.now.Sub(w.start), w.unit.Step, n.Status, text(n.Message))

@@ -34,8 +34,11 @@ func (t *turn) hostStep() bool {
 		if t.stopping() != "" {
 			return t.enter(ha.StepReturn)
 		}
-		if t.heldByOperator() || !t.gates() {
+		if t.heldByOperator() {
 			return false
+		}
+		if !t.gates() {
+			return t.rec.Step == ha.StepReturn
 		}
 		return t.passGates()
 	case ha.StepPrepare:

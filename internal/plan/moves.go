@@ -29,6 +29,9 @@ func (t *turn) move() bool {
 		}
 	}
 	held := stop == "" && t.heldByOperator()
+	if held {
+		t.watchOn()
+	}
 	may := stop == "" && !held && t.stillDead()
 	if stop == "" && t.rec.Returned {
 		return true // it was heard long enough to count as returned
@@ -59,8 +62,12 @@ func (t *turn) forceDownAgain() bool {
 	if c, claimed := t.claim(t.Unit.HostUUID, ha.WhatForcedDown, ha.ReasonRecovery); claimed && !t.Facts.Services.After(c.Since) {
 		return false
 	}
-	t.log("", "forced_down of %s is gone: putting it again", svc.Host)
-	t.putService(svc)
+	if svc.Up { // somebody says that the host is back: only its silence proves that it is not
+		t.rec.ProofAt = time.Time{}
+	}
+	if t.putService(svc) {
+		t.log("", "forced_down of %s is gone: putting it again", svc.Host)
+	}
 	return true
 }
 

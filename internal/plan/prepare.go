@@ -71,6 +71,9 @@ func (t *turn) prepare() bool {
 	if t.isPrepared(svc) {
 		return t.prepared(svc)
 	}
+	if !t.proved && t.Now.Sub(t.rec.ProofAt) > t.Rules.ProofMaxAge { // it may have come back while this recovery was held
+		return t.enter(ha.StepGates)
+	}
 	t.progressOnce(ha.TaskDisableService, 0, "Disabling compute service on host: '%s'", svc.Host)
 	t.putService(svc)
 	return false
@@ -102,8 +105,8 @@ func (t *turn) disabledByOther(svc ha.Service) bool {
 	return true
 }
 
-// putService claims and sends the PUT.
-func (t *turn) putService(svc ha.Service) {
+// putService claims and sends the PUT; false when that must wait.
+func (t *turn) putService(svc ha.Service) bool {
 	a := ha.Act{Key: serviceKey(svc.Host), Kind: ha.ActService, Host: svc.Host, ServiceID: svc.ID}
 	var claims []ha.Claim
 	if t.Rules.ForceDown {
@@ -115,11 +118,13 @@ func (t *turn) putService(svc ha.Service) {
 		claims = append(claims, ha.Claim{HostUUID: t.Unit.HostUUID, What: ha.WhatDisabled, Reason: ha.ReasonRecovery,
 			Detail: t.Rules.DisableReason, Prior: map[bool]string{true: "enabled", false: "disabled"}[svc.Enabled]})
 	}
-	if t.act(a) {
-		for _, c := range claims {
-			t.putClaim(c)
-		}
+	if !t.act(a) {
+		return false
 	}
+	for _, c := range claims {
+		t.putClaim(c)
+	}
+	return true
 }
 
 // waitUntilDown is the way without force-down: Nova itself must call the host down.

@@ -57,15 +57,25 @@ func (h Heart) beating() bool { return h.Moves >= 2 }
 // quiet is for how long updated_at has not moved, as far as looks tell.
 func (h Heart) quiet() time.Duration { return h.At.Sub(h.Since) }
 
-// watch digests the latest look at the unit's host.
+// watch digests the latest look at the unit's host. A heartbeat that has been silent for three intervals is over.
 func (t *turn) watch() (ha.Service, bool) {
 	svc, ok := t.service(t.Unit.Host.Name)
 	if ok {
 		base, _ := t.claim(t.Unit.Host.UUID, ha.WhatForcedDown, ha.ReasonRecovery)
-		t.Memory.Heart.see(svc, t.Facts.Services.At, base.Seen)
+		h := &t.Memory.Heart
+		if at := t.Facts.Services.At; !h.At.IsZero() && at.Sub(h.At) > 6*t.Rules.ReportInterval { // a gap hides what was in it
+			base.Seen, *h = h.Last.UpdatedAt, Heart{}
+		}
+		h.see(svc, t.Facts.Services.At, base.Seen)
+		if h.quiet() >= 3*t.Rules.ReportInterval {
+			h.Moves, h.MovingSince = 0, time.Time{}
+		}
 	}
 	return svc, ok
 }
+
+// silence is for how long a host must not have been heard, to count as dead while Nova says up.
+func (t *turn) silence() time.Duration { return t.Rules.ReportInterval * 3 / 2 }
 
 // gateProof asks whether the host is dead, and says by what (RECOVERY section 2, "Proof of death is typed").
 func (t *turn) gateProof() answer {
@@ -77,7 +87,6 @@ func (t *turn) gateProof() answer {
 	}
 	heart := t.Memory.Heart
 	ours, forcedByUs := t.claim(t.Unit.Host.UUID, ha.WhatForcedDown, ha.ReasonRecovery)
-	quietFor := t.Rules.ReportInterval * 3 / 2
 	trust := t.Rules.TrustReports
 	if t.Unit.Segment.TrustReports != nil {
 		trust = *t.Unit.Segment.TrustReports
@@ -89,46 +98,50 @@ func (t *turn) gateProof() answer {
 		return t.proven(a, ha.ProofNovaDown, fmt.Sprintf("Nova sees %s down, last heard %s", host, svc.UpdatedAt.UTC().Format(time.RFC3339)))
 	case svc.ForcedDown && forcedByUs && !ours.Seen.IsZero() && svc.UpdatedAt.Equal(ours.Seen):
 		return t.proven(a, ha.ProofReported, fmt.Sprintf("%s has not been heard since it was forced down", host))
+	case svc.ForcedDown && forcedByUs && heart.beating():
+		a.gate = ha.GateHeartbeat
+		t.heard()
+		return a.hold("%s", t.heardText())
 	case trust:
 		return t.proven(a, ha.ProofReported, fmt.Sprintf("the report says that %s is down, and this segment trusts reports", host))
-	case heart.quiet() >= quietFor:
+	case heart.quiet() >= t.silence():
 		return t.proven(a, ha.ProofReported, fmt.Sprintf("reported, and %s has not been heard for %s", host, heart.quiet().Round(100*time.Millisecond)))
-	case heart.Moves > 0 && t.Now.Sub(heart.First) >= 60*time.Second:
+	case heart.Moves > 0 && heart.Since.Sub(heart.First) >= 60*time.Second:
 		t.alarm("", "host %s was reported dead but still reports to Nova: nothing was done; check the monitor", host)
 		return a.ignore("host still reports to Nova: %s was reported dead, but its updated_at moved %d times in %s",
 			host, heart.Moves, t.Now.Sub(heart.First).Round(time.Second))
 	}
 	t.look(LookServices, "")
 	t.wakeAt(t.Now.Add(time.Second))
-	return a.wait("Nova still hears %s: waiting until it has been silent for %s (now %s)", host, quietFor, heart.quiet().Round(time.Second))
+	return a.wait("Nova still hears %s: waiting until it has been silent for %s (now %s)", host, t.silence(), heart.quiet().Round(time.Second))
 }
 
 // proven keeps a proof in the row.
 func (t *turn) proven(a answer, p ha.Proof, text string) answer {
 	t.rec.Proof, t.rec.ProofText = p, text
-	t.rec.ProofAt = t.Facts.Services.At
+	t.rec.ProofAt, t.proved = t.Facts.Services.At, true
 	return a.pass("%s: %s", p, text)
 }
 
 // stillDead reports whether the proof stands now, before an order (invariant I2): taken within ProofMaxAge, by a look that
-// this owner made itself, and no heartbeat since. It looks again in good time, and holds when the host is heard.
+// this owner made itself, and no heartbeat since. One that is older is taken again by silence. It looks again in good time,
+// and holds when the host is heard.
 func (t *turn) stillDead() bool {
-	svc, ok := t.watch()
-	if age := t.Now.Sub(t.Facts.Services.At); t.Facts.Services.At.IsZero() || age > t.Rules.ProofMaxAge/6 {
-		t.look(LookServices, "")
-		t.wakeAt(t.Now.Add(time.Second))
-		if t.Facts.Services.At.IsZero() || age > t.Rules.ProofMaxAge {
-			return false
-		}
+	svc, ok := t.watchOn()
+	seen := t.Facts.Services.At
+	if seen.IsZero() {
+		return false
 	}
 	if !ok {
+		t.rec.ProofAt = seen
 		return true // its service record is gone: nothing can be heard of it
 	}
-	if t.Memory.Heart.beating() {
+	h := t.Memory.Heart
+	if h.beating() {
 		return t.heard()
 	}
 	if t.rec.HeldAt == ha.GateHeartbeat {
-		if t.Memory.Heart.quiet() < t.Rules.ReportInterval*3 {
+		if h.quiet() < t.Rules.ReportInterval*3 {
 			return false
 		}
 		t.unhold()
@@ -136,26 +149,41 @@ func (t *turn) stillDead() bool {
 	if svc.Up { // forced_down is gone: put it again first
 		return false
 	}
-	if t.Facts.Services.At.Sub(t.rec.ProofAt) > t.Rules.ProofMaxAge/2 {
-		t.rec.ProofAt = t.Facts.Services.At
+	if age := seen.Sub(t.rec.ProofAt); age > t.Rules.ProofMaxAge && (h.Moves > 0 || t.rec.ProofAt.IsZero()) && h.quiet() < t.silence() {
+		t.look(LookServices, "")
+		t.wakeAt(t.Now.Add(time.Second))
+		return false
+	} else if age > t.Rules.ProofMaxAge/2 {
+		t.rec.ProofAt = seen
 	}
-	return true
+	return t.Now.Sub(t.rec.ProofAt) <= t.Rules.ProofMaxAge
 }
 
-// heard is the host's heartbeat while it is forced down: nothing is ordered; when it has gone on for HealthyDelay the host
-// counts as returned (RECOVERY section 2, proof).
-func (t *turn) heard() bool {
-	h := t.Memory.Heart
-	if !t.waived(ha.GateHeartbeat) {
-		t.hold(ha.GateHeartbeat, fmt.Sprintf("host %s is heard again while forced down: no new orders", t.Unit.Host.Name))
-		t.alarm("", "host %s reports to Nova in the middle of its recovery: nothing new is ordered", t.Unit.Host.Name)
+// watchOn watches the host without a gap in which many heartbeats would look like one.
+func (t *turn) watchOn() (ha.Service, bool) {
+	if seen := t.Facts.Services.At; seen.IsZero() || t.Now.Sub(seen) > t.Rules.ProofMaxAge/6 {
+		t.look(LookServices, "")
+		t.wakeAt(t.Now.Add(time.Second))
 	}
-	if t.Now.Sub(h.MovingSince) >= t.Rules.HealthyDelay {
+	return t.watch()
+}
+
+// heard is the host's heartbeat while it is forced down: nothing is ordered, not even by an operator's release; when it has gone
+// on for HealthyDelay the host counts as returned (RECOVERY section 2, proof).
+func (t *turn) heard() bool {
+	t.hold(ha.GateHeartbeat, t.heardText())
+	t.alarm("", "host %s reports to Nova in the middle of its recovery: nothing new is ordered", t.Unit.Host.Name)
+	if t.Now.Sub(t.Memory.Heart.MovingSince) >= t.Rules.HealthyDelay {
 		t.unhold()
 		t.rec.Returned = true
+		t.change(ha.SetHost{UUID: t.Unit.HostUUID, Started: true})
 		t.log("", "host %s has been heard for %s: counted as returned", t.Unit.Host.Name, t.Rules.HealthyDelay)
 	}
 	t.look(LookServices, "")
 	t.wakeAt(t.Now.Add(5 * time.Second))
 	return false
+}
+
+func (t *turn) heardText() string {
+	return fmt.Sprintf("host %s is heard again while forced down: no new orders", t.Unit.Host.Name)
 }

@@ -25,6 +25,7 @@ type turn struct {
 	ended   bool
 	acting  map[string]bool // keys with an act in flight or decided in this turn
 	guarded bool            // GiveWay is among the changes
+	proved  bool            // the proof was taken in this turn
 }
 
 func begin(v View) *turn {

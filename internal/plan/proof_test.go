@@ -1,0 +1,387 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// unnoticed is a world in which compute-1 is reported NORMAL while Nova still calls it up.
+func unnoticed(t testing.TB) *world {
+	w := hostDeath(t)
+	w.service(failedHost).Up = true
+	w.instance("i1")
+	return w
+}
+
+func (w *world) proof(p ha.Proof, has string) {
+	w.t.Helper()
+	if w.unit.Proof != p || !strings.Contains(w.unit.ProofText, has) {
+		w.t.Errorf("proof %q %q, want %q %q\n%s", w.unit.Proof, w.unit.ProofText, p, has, w.story())
+	}
+}
+
+func TestProofNovaDownGoesAtOnce(t *testing.T) {
+	w := hostDeath(t)
+	w.instance("i1")
+	w.toEnd(time.Minute)
+	w.proof(ha.ProofNovaDown, "Nova sees compute-1 down")
+	if at := w.when("service"); at > time.Second {
+		t.Errorf("PUT after %s", at)
+	}
+}
+
+func TestProofConfirmedGoesAtOnce(t *testing.T) {
+	w := unnoticed(t)
+	w.unit.Notification.Payload[ha.KeyConfirmedBy] = "alice: on site"
+	w.toEnd(time.Minute)
+	w.proof(ha.ProofConfirmed, "alice: on site confirmed that compute-1 is off")
+	if at := w.when("service"); at > time.Second {
+		t.Errorf("PUT after %s", at)
+	}
+}
+
+// reported, while Nova says up: its updated_at must not have moved for 1.5 report intervals.
+func TestProofReportedWaitsForSilence(t *testing.T) {
+	w := unnoticed(t)
+	w.run(14 * time.Second)
+	w.waiting("waiting at gate proof: Nova still hears compute-1: waiting until it has been silent for 15s")
+	w.acts()
+	w.toEnd(time.Minute)
+	w.end(ha.StatusFinished, "")
+	w.proof(ha.ProofReported, "has not been heard for 15")
+	if at := w.when("service"); at < 15*time.Second || at > 17*time.Second {
+		t.Errorf("PUT after %s, want 15 s of silence", at)
+	}
+}
+
+// The silence begins with the last heartbeat that is seen.
+func TestProofReportedSilenceBeginsAnewWithAHeartbeat(t *testing.T) {
+	w := unnoticed(t)
+	w.beating[failedHost] = true
+	w.at(12*time.Second, func() { w.die(failedHost) }) // last beat after 10 s
+	w.toEnd(time.Minute)
+	if at := w.when("service"); at < 25*time.Second || at > 27*time.Second {
+		t.Errorf("PUT after %s, want 10 s + 15 s", at)
+	}
+}
+
+func TestProofReportedTrusted(t *testing.T) {
+	yes, no := true, false
+	for _, c := range []struct {
+		name    string
+		option  bool
+		segment *bool
+		trusts  bool
+	}{
+		{"nobody trusts", false, nil, false}, {"the option", true, nil, true}, {"the segment", false, &yes, true}, {"the segment does not", true, &no, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := unnoticed(t)
+			w.rules.TrustReports, w.unit.Segment.TrustReports = c.option, c.segment
+			w.run(5 * time.Second)
+			if (w.count("evacuate") == 1) != c.trusts {
+				t.Errorf("sent %v, want trusted %v", w.sent, c.trusts)
+			}
+		})
+	}
+}
+
+// A monitor that sends NORMAL without having checked: nothing is done, and somebody is told.
+func TestProofStillMovingAfterAMinuteIsIgnored(t *testing.T) {
+	w := unnoticed(t)
+	w.beating[failedHost] = true
+	w.run(59 * time.Second)
+	w.waiting("gate proof")
+	w.toEnd(15 * time.Second)
+	w.acts()
+	w.end(ha.StatusIgnored, "host still reports to Nova")
+	if w.wrote(ha.EntryAlarm, "still reports to Nova") != 1 {
+		t.Errorf("no alarm\n%s", w.story())
+	}
+	if c := w.claims(); c != "" {
+		t.Errorf("claimed: %s", c)
+	}
+}
+
+// A host that beat until just before the minute was over and then fell silent is dead: its report must not be lost.
+func TestProofSilentAtTheMinuteIsAwaited(t *testing.T) {
+	w := unnoticed(t)
+	w.beating[failedHost] = true
+	w.at(52*time.Second, func() { w.die(failedHost) }) // last beat after 50 s
+	w.toEnd(2 * time.Minute)
+	w.end(ha.StatusFinished, "")
+	if at := w.when("service"); at < 65*time.Second {
+		t.Errorf("PUT after %s, want 50 s + 15 s", at)
+	}
+}
+
+// nova_down never rests on a forced_down of ours: of a claim that an earlier recovery left, only updated_at counts.
+func TestProofNotOurOwnForcedDown(t *testing.T) {
+	forced := func(t *testing.T, beats bool) *world {
+		w := unnoticed(t)
+		svc := w.service(failedHost)
+		svc.ForcedDown, svc.Up, svc.Enabled, svc.DisabledReason = true, false, false, w.rules.DisableReason
+		w.unit.Host.OnMaintenance = true
+		for _, c := range []ha.Claim{{What: ha.WhatForcedDown, Prior: "false"}, {What: ha.WhatDisabled, Detail: w.rules.DisableReason, Prior: "enabled"},
+			{What: ha.WhatMaintenance, Prior: "false"}} {
+			c.HostUUID, c.Reason, c.WorkID, c.Since, c.Seen = w.unit.HostUUID, ha.ReasonRecovery, 99, born.Add(-time.Hour), svc.UpdatedAt
+			w.unit.Claims = append(w.unit.Claims, c)
+		}
+		if w.beating[failedHost] = beats; beats { // and so it has since our PUT
+			w.unit.Claims[0].Seen = born.Add(-time.Hour)
+		}
+		return w
+	}
+	t.Run("not heard since our PUT", func(t *testing.T) {
+		w := forced(t, false)
+		w.toEnd(time.Minute)
+		w.proof(ha.ProofReported, "has not been heard since it was forced down")
+		w.acts("lock i1", "evacuate i1", "unlock i1") // forced down and disabled it is
+	})
+	t.Run("heard once since", func(t *testing.T) {
+		w := forced(t, false)
+		w.touch(failedHost)
+		w.service(failedHost).UpdatedAt = born.Add(time.Second)
+		w.toEnd(time.Minute)
+		w.proof(ha.ProofReported, "has not been heard for 15")
+	})
+	t.Run("heard again and again", func(t *testing.T) {
+		w := forced(t, true)
+		w.run(4 * time.Minute)
+		w.acts()
+		w.waiting("is heard again while forced down")
+		if w.wrote(ha.EntryAlarm, "reports to Nova") != 1 {
+			t.Errorf("want one alarm\n%s", w.story())
+		}
+		w.toEnd(3 * time.Minute)
+		w.end(ha.StatusIgnored, "host returned")
+		w.acts()
+	})
+}
+
+// forced_down by somebody else is Nova's word: we had not touched the host.
+func TestProofForcedDownBySomebodyElse(t *testing.T) {
+	w := unnoticed(t)
+	svc := w.service(failedHost)
+	svc.ForcedDown, svc.Up = true, false
+	w.toEnd(time.Minute)
+	w.proof(ha.ProofNovaDown, "")
+	w.end(ha.StatusFinished, "")
+}
+
+func TestProofNotNormal(t *testing.T) {
+	for _, status := range []string{"UNKNOWN", "", "normal"} {
+		w := hostDeath(t)
+		w.instance("i1")
+		w.unit.Notification.Payload[ha.KeyHostStatus] = status
+		w.toEnd(time.Minute)
+		w.acts()
+		w.end(ha.StatusIgnored, "not NORMAL: the death of compute-1 is not certain and no fencing is configured")
+		if !strings.Contains(text(w.unit.Notification.Message), "confirm-off compute-1") {
+			t.Errorf("the way on is not named: %s", text(w.unit.Notification.Message))
+		}
+	}
+}
+
+func TestProofNovaHasNoSuchService(t *testing.T) {
+	w := hostDeath(t)
+	w.instance("i1")
+	w.unit.Host.Name = "compute-1.example"
+	w.run(10 * time.Second)
+	if n := w.unit.Notification; n.Status != ha.StatusError || !strings.Contains(text(n.Message), "Nova has no compute service named compute-1.example") {
+		t.Errorf("%s %q", n.Status, text(n.Message))
+	}
+	w.acts()
+}
+
+// After a hold of more than proof_max_age the proof is taken again: a host that came back meanwhile is not forced down.
+func TestProofAgesBeforeThePut(t *testing.T) {
+	w := hostDeath(t)
+	w.instance("i1")
+	w.unit.InFlight = 1 // an instance unit's act on this host is awaited, until an operator's hold comes
+	w.comes(time.Second, func() { w.unit.Wishes.HoldBy, w.unit.Wishes.HoldReason = "op", "wait" })
+	w.at(5*time.Minute, func() { w.live(failedHost) })
+	w.comes(10*time.Minute, func() { w.unit.Wishes.HoldBy, w.unit.InFlight = "", 0 })
+	w.toEnd(11*time.Minute + 30*time.Second)
+	w.acts()
+	w.end(ha.StatusIgnored, "host returned")
+	if now := w.now.Sub(w.start); now < 11*time.Minute {
+		t.Errorf("given up after %s: one look after ten minutes is no minute of heartbeats", now)
+	}
+}
+
+func TestProofAgesBeforeTheOrders(t *testing.T) {
+	held := func(t *testing.T, at time.Duration, meanwhile func(*world)) *world {
+		w := hostDeath(t)
+		w.instance("i1")
+		w.script = func(a ha.Act) *reply { // the hold comes while the lock is under way
+			if a.Kind == ha.ActLock {
+				w.unit.Wishes.HoldBy, w.unit.Wishes.HoldReason = "op", "wait"
+			}
+			return nil
+		}
+		w.at(at, func() { meanwhile(w) })
+		w.comes(10*time.Minute, func() { w.unit.Wishes.HoldBy = "" })
+		w.run(10*time.Minute - time.Second)
+		w.waiting("held by op: wait")
+		w.acts("service compute-1 down disable", "lock i1")
+		return w
+	}
+	t.Run("not heard since: at once", func(t *testing.T) {
+		w := held(t, 0, func(*world) {})
+		w.toEnd(time.Minute)
+		w.end(ha.StatusFinished, "")
+		if at := w.when("evacuate"); at > 10*time.Minute+3*time.Second {
+			t.Errorf("ordered after %s", at)
+		}
+	})
+	t.Run("it came back: no order", func(t *testing.T) {
+		w := held(t, 9*time.Minute, func(w *world) { w.live(failedHost) })
+		w.run(2 * time.Minute)
+		w.waiting("is heard again while forced down")
+		w.acts("service compute-1 down disable", "lock i1")
+	})
+	t.Run("heard once only: silence is awaited", func(t *testing.T) {
+		w := held(t, 10*time.Minute-12*time.Second, func(w *world) { w.touch(failedHost) })
+		w.toEnd(time.Minute)
+		w.end(ha.StatusFinished, "")
+		if at := w.when("evacuate"); at < 10*time.Minute+3*time.Second {
+			t.Errorf("ordered after %s, want 15 s of silence first", at)
+		}
+	})
+}
+
+// An owner that died for more than proof_max_age: the next one takes the proof again.
+func TestProofAgesOverATakeover(t *testing.T) {
+	w := hostDeath(t)
+	w.instance("i1")
+	w.refuse = func([]ha.Change) bool { return w.count("lock") == 1 } // it dies with the lock under way
+	w.until("locked", func() bool { return w.count("lock") == 1 }, time.Minute)
+	w.forget() // and nobody comes for five minutes
+	w.wake, w.refuse = time.Time{}, nil
+	w.live(failedHost)
+	w.run(5 * time.Minute)
+	w.takeover()
+	w.run(time.Minute)
+	if w.count("evacuate") != 0 {
+		t.Errorf("sent %v\n%s", w.sent, w.story())
+	}
+	w.waiting("is heard again while forced down")
+}
+
+// Any PUT moves updated_at once: that is no heartbeat.
+func TestHeartbeatOneMoveIsNone(t *testing.T) {
+	for name, put := range map[string]func(*world){
+		"a PUT that changes nothing":     func(w *world) { w.touch(failedHost) },
+		"a PUT of another reason":        func(w *world) { w.touch(failedHost); w.service(failedHost).DisabledReason = "kernel" },
+		"a PUT, and a minute later more": func(w *world) { w.touch(failedHost); w.at(time.Minute, func() { w.touch(failedHost) }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := hostDeath(t)
+			w.takes = 80 * time.Second
+			w.rules.Threads = 1
+			w.instance("i1")
+			w.instance("i2")
+			w.at(5*time.Second, func() { put(w) })
+			w.toEnd(10 * time.Minute)
+			w.end(ha.StatusFinished, "2 of 2")
+			if w.wrote(ha.EntryAlarm, "") != 0 {
+				t.Errorf("alarm\n%s", w.story())
+			}
+		})
+	}
+}
+
+// Two moves in a row without a change are a heartbeat: no new orders, hold, alarm; silent again, it goes on.
+func TestHeartbeatWhileForcedDownHolds(t *testing.T) {
+	w := hostDeath(t)
+	w.takes = 60 * time.Second
+	w.rules.Threads = 1
+	w.instance("i1")
+	w.instance("i2")
+	w.at(20*time.Second, func() { w.live(failedHost) })
+	w.run(2 * time.Minute)
+	w.waiting("waiting at gate heartbeat: host compute-1 is heard again while forced down: no new orders")
+	if w.count("evacuate") != 1 || w.wrote(ha.EntryAlarm, "reports to Nova") != 1 {
+		t.Errorf("sent %v\n%s", w.sent, w.story())
+	}
+	w.die(failedHost)
+	w.toEnd(5 * time.Minute)
+	w.end(ha.StatusFinished, "2 of 2")
+}
+
+// Still moving after healthy_delay: as STARTED. Silence does not count as moving.
+func TestHeartbeatForHealthyDelayIsAReturn(t *testing.T) {
+	w := hostDeath(t)
+	w.takes = 60 * time.Second
+	w.rules.Threads = 1
+	w.instance("i1")
+	w.instance("i2")
+	w.at(20*time.Second, func() { w.live(failedHost) })
+	w.run(5 * time.Minute)
+	w.waiting("is heard again")
+	w.toEnd(2 * time.Minute)
+	w.end(ha.StatusFinished, "host returned")
+	w.moved("i1", ha.MoveSucceeded, "")
+	w.moved("i2", ha.MoveIgnored, "host returned")
+	if w.unit.Host.StartedAt == nil {
+		t.Error("its take-back does not learn that it has returned")
+	}
+}
+
+// An operator's release does not order away from a host that is heard: only a host that is proven off is evacuated (I2).
+func TestHeartbeatCannotBeReleased(t *testing.T) {
+	w := hostDeath(t)
+	w.takes = 60 * time.Second
+	w.rules.Threads = 1
+	w.instance("i1")
+	w.instance("i2")
+	w.at(20*time.Second, func() { w.live(failedHost) })
+	w.comes(100*time.Second, func() { w.unit.Wishes.Releases, w.unit.Wishes.ReleaseBy = 1, "op" })
+	w.run(4 * time.Minute)
+	w.waiting("is heard again while forced down")
+	if w.count("evacuate") != 1 {
+		t.Errorf("sent %v", w.sent)
+	}
+}
+
+// forced_down is put again whenever a look shows it gone, and nothing is ordered before silence has shown that the host is off.
+func TestForcedDownGoneIsPutAgain(t *testing.T) {
+	w := hostDeath(t)
+	w.takes = 20 * time.Second
+	w.rules.Threads = 1
+	w.instance("i1")
+	w.instance("i2")
+	w.at(5*time.Second, func() {
+		svc := w.service(failedHost)
+		svc.ForcedDown, svc.Up = false, true
+		w.touch(failedHost)
+	})
+	w.toEnd(5 * time.Minute)
+	w.end(ha.StatusFinished, "2 of 2")
+	if w.count("service compute-1 down") != 2 || w.wrote(ha.EntryNote, "forced_down of compute-1 is gone") != 1 {
+		t.Errorf("sent %v\n%s", w.sent, w.story())
+	}
+}
+
+// The same, but the host is alive: an operator enabled it because it is back. It must not be evacuated.
+func TestForcedDownGoneBecauseTheHostIsBack(t *testing.T) {
+	w := hostDeath(t)
+	w.takes = 20 * time.Second
+	w.rules.Threads = 1
+	w.instance("i1")
+	w.instance("i2")
+	w.at(19*time.Second, func() {
+		svc := w.service(failedHost)
+		svc.ForcedDown, svc.Up = false, true
+		w.live(failedHost)
+	})
+	w.run(2 * time.Minute)
+	if w.count("evacuate") != 1 {
+		t.Errorf("sent %v\n%s", w.sent, w.story())
+	}
+	w.waiting("is heard again")
+}

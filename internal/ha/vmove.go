@@ -59,6 +59,12 @@ type Order struct {
 // Open reports whether there is an order whose end is not known.
 func (o Order) Open() bool { return !o.At.IsZero() }
 
+// Lost is an act whose answer was lost, and when that was noticed.
+type Lost struct {
+	Act ActKind
+	At  time.Time
+}
+
 // VMove is one instance's evacuation in one recovery: a row per instance and notification, attempts counted in it.
 type VMove struct {
 	Stamps
@@ -87,6 +93,8 @@ type VMove struct {
 	WasLocked bool // somebody else's lock: never ours to remove
 	Locked    bool // our lock's intent is committed; false again once the unlock is seen or the instance is gone
 	Order     Order
+	// Lost is the last lock or reset whose answer was lost: the cloud may still carry it out, order_in_doubt later at most.
+	Lost      Lost
 	RefusedBy string // name of the reserved host that refused it last: the next one in age is tried
 	Final     bool   // failed for good: tried again only by an operator's retry
 	// NotBefore and Waits are the wait for room after "no valid host" under the last pass: it uses up no attempt.

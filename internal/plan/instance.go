@@ -131,7 +131,7 @@ func (t *turn) lock(m *ha.VMove, stop string) bool {
 	if t.acting[m.InstanceUUID] {
 		return false
 	}
-	s, seen := t.server(m.InstanceUUID, t.doubtSince(ha.ActLock, m.InstanceUUID))
+	s, seen := t.server(m.InstanceUUID, m.Lost.At)
 	switch {
 	case seen == gone:
 		m.Locked = false
@@ -150,9 +150,18 @@ func (t *turn) lock(m *ha.VMove, stop string) bool {
 	return false
 }
 
-// doubtSince is when an act's answer was lost: a look must be newer to tell whether it was done.
-func (t *turn) doubtSince(k ha.ActKind, key string) time.Time {
-	return t.Memory.Doubt[doubtKey(k, key)]
+// mayActLate reports whether an act whose answer was lost may still be carried out.
+func (t *turn) mayActLate(m *ha.VMove) bool {
+	if m.Lost.At.IsZero() {
+		return false
+	}
+	over := m.Lost.At.Add(t.Rules.OrderInDoubt)
+	if !t.Now.Before(over) {
+		m.Lost = ha.Lost{}
+		return false
+	}
+	t.wakeAt(over)
+	return true
 }
 
 // locked goes on once nobody but an admin can touch the instance.
@@ -181,15 +190,15 @@ func (t *turn) fit(m *ha.VMove, stop string) bool {
 	if stop != "" {
 		return t.leave(m, stopStatus(t.rec.Returned), stop)
 	}
-	lost := t.doubtful(ha.ActResetState, m.InstanceUUID)
-	if lost { // a late reset would wreck the arrived instance: wait for its effect, or until it cannot come any more
-		s, seen := t.server(m.InstanceUUID, t.doubtSince(ha.ActResetState, m.InstanceUUID))
-		if seen == found && s.VMState == ha.VMError {
-			delete(t.Memory.Doubt, doubtKey(ha.ActResetState, m.InstanceUUID))
-			m.Stage = ha.StageOrder
-			return true
+	// A late reset would wreck the arrived instance: wait for its effect, or until it cannot come any more.
+	if m.Lost.Act == ha.ActResetState && t.mayActLate(m) {
+		s, seen := t.server(m.InstanceUUID, m.Lost.At)
+		if seen != found || s.VMState != ha.VMError {
+			return false
 		}
-		return false
+		m.Lost = ha.Lost{}
+		m.Stage = ha.StageOrder
+		return true
 	}
 	t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActResetState, Instance: m.InstanceUUID, Host: m.SourceHost, State: ha.VMError})
 	return false
@@ -305,7 +314,7 @@ func (t *turn) unlock(m *ha.VMove) bool {
 	if t.acting[m.InstanceUUID] {
 		return false
 	}
-	late := t.doubtful(ha.ActLock, m.InstanceUUID)
+	late := t.mayActLate(m)
 	if m.Locked {
 		t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActUnlock, Instance: m.InstanceUUID, Host: m.SourceHost})
 		return false
@@ -326,6 +335,9 @@ func (t *turn) unlock(m *ha.VMove) bool {
 	return false
 }
 
+// lastsLong reports whether an act that comes late does harm: a lock after the unlock, a reset after the arrival.
+func lastsLong(k ha.ActKind) bool { return k == ha.ActLock || k == ha.ActResetState }
+
 // acted digests the end of any act on an instance.
 func (t *turn) acted(m *ha.VMove, o ha.Outcome) {
 	if o.Act.Kind == ha.ActEvacuate {
@@ -333,6 +345,9 @@ func (t *turn) acted(m *ha.VMove, o ha.Outcome) {
 		return
 	}
 	class := t.outcome(o)
+	if class == ha.ClassInDoubt && lastsLong(o.Act.Kind) {
+		m.Lost = ha.Lost{Act: o.Act.Kind, At: o.At}
+	}
 	switch o.Act.Kind {
 	case ha.ActLock:
 		switch {

@@ -189,6 +189,11 @@ func (t *turn) orphans() {
 				Text: e.Text + ": its owner ended without an answer; looking"}},
 			ha.CloseIntent{Key: e.Key})
 		t.Memory.Doubt[doubtKey(e.Act, e.Key)] = t.Now
+		for i := range t.moves {
+			if m := &t.moves[i]; m.InstanceUUID == e.InstanceUUID && lastsLong(e.Act) {
+				m.Lost = ha.Lost{Act: e.Act, At: t.Now}
+			}
+		}
 	}
 	t.Unit.Open = nil
 }

@@ -98,7 +98,7 @@ func (w *world) passedBrake(key string) {
 	down := 0
 	self := w.hostOf[strings.TrimPrefix(key, "host:")]
 	for host, at := range w.reports {
-		if host == self || time.Since(at) > 3*time.Second {
+		if _, is := w.dead[host]; host == self || is && time.Since(at) > 3*time.Second {
 			down++
 		}
 	}

@@ -5,15 +5,17 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
 // run makes a world, troubles it, lets it come to rest and judges it. It returns what was violated, and the timeline.
-func run(t *testing.T, seed uint64, p plant) (broken []string, story string) {
+func run(t *testing.T, seed uint64, p plant, sqlite bool) (broken []string, story string) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, seed, p)
+		w.sqlite = sqlite
 		ctx, cancel := context.WithCancel(context.Background())
 		w.ctx = ctx
 		w.build()
@@ -63,7 +65,7 @@ func TestInvariants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		broken, story := run(t, seed, plantNone)
+		broken, story := run(t, seed, plantNone, false)
 		t.Logf("seed %d:\n%s", seed, story)
 		for _, b := range broken {
 			t.Error(b)
@@ -73,7 +75,7 @@ func TestInvariants(t *testing.T) {
 	for s := range seeds(t, 200) {
 		t.Run(fmt.Sprintf("seed=%d", s), func(t *testing.T) {
 			t.Parallel()
-			broken, story := run(t, uint64(s), plantNone)
+			broken, story := run(t, uint64(s), plantNone, false)
 			for _, b := range broken {
 				t.Error(b)
 			}
@@ -87,18 +89,39 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
-// TestPlantedBugs: the simulation finds each of them within as many seeds as it is given.
+// TestInvariantsOnSQLite: the same worlds over the real store.
+func TestInvariantsOnSQLite(t *testing.T) {
+	for s := range uint64(4) {
+		t.Run(fmt.Sprintf("seed=%d", s), func(t *testing.T) {
+			t.Parallel()
+			broken, story := run(t, s, plantNone, true)
+			for _, b := range broken {
+				t.Error(b)
+			}
+			if len(broken) > 0 {
+				t.Log(story)
+			}
+		})
+	}
+}
+
+// TestPlantedBugs: the simulation finds each of them, by the invariant that it breaks, within as many seeds as it is given.
 func TestPlantedBugs(t *testing.T) {
-	for _, p := range []plant{plantNoFence, plantBlind, plantNoDoubt, plantNoBrake, plantNoUnlock} {
+	for p, breaks := range map[plant]string{
+		plantNoFence: "I1", plantBlind: "I4", plantNoDoubt: "I4", plantNoBrake: "brake", plantNoUnlock: "I5",
+	} {
 		t.Run(string(p), func(t *testing.T) {
 			t.Parallel()
 			for s := range seeds(t, 200) {
-				if broken, _ := run(t, uint64(s), p); len(broken) > 0 {
-					t.Logf("found with seed %d: %s", s, broken[0])
-					return
+				broken, _ := run(t, uint64(s), p, false)
+				for _, b := range broken {
+					if strings.HasPrefix(b, breaks+":") {
+						t.Logf("found with seed %d: %s", s, b)
+						return
+					}
 				}
 			}
-			t.Error("the simulation did not notice")
+			t.Errorf("no seed broke %s", breaks)
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/salvor-ha/salvor/internal/service"
 	"github.com/salvor-ha/salvor/internal/sim"
 	"github.com/salvor-ha/salvor/internal/store"
+	"github.com/salvor-ha/salvor/internal/store/memstore"
 )
 
 // Sizes and times of a world.
@@ -48,6 +49,7 @@ type world struct {
 	store      rows
 	start      time.Time
 	closeStore func()
+	sqlite     bool // the real store instead of the one in memory
 
 	segment string
 	hostID  map[string]string // name -> uuid
@@ -133,14 +135,17 @@ func rules() plan.Rules {
 
 // build makes the cloud, its instances, the segment and its hosts.
 func (w *world) build() {
-	s, err := store.Open(w.ctx, store.Config{URL: "sqlite://"})
-	if err == nil {
-		err = s.Sync(w.ctx)
+	w.store, w.closeStore = memstore.New(memstore.Config{}), func() {}
+	if w.sqlite {
+		s, err := store.Open(w.ctx, store.Config{URL: "sqlite://"})
+		if err == nil {
+			err = s.Sync(w.ctx)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.store, w.closeStore = s, func() { _ = s.Close() }
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.store, w.closeStore = s, func() { _ = s.Close() }
 	capacity := 0
 	if w.rng.IntN(4) == 0 {
 		capacity = 6 + w.rng.IntN(4)
@@ -293,7 +298,9 @@ func (h *storyHandler) Enabled(context.Context, slog.Level) bool { return true }
 func (h *storyHandler) Handle(_ context.Context, r slog.Record) error {
 	text := r.Message + h.attrs
 	r.Attrs(func(a slog.Attr) bool { text += fmt.Sprintf(" %s=%v", a.Key, a.Value); return true })
-	h.w.tell("%s", text)
+	if !strings.Contains(text, "simulated: away") {
+		h.w.tell("%s", text)
+	}
 	return nil
 }
 func (h *storyHandler) WithAttrs(attrs []slog.Attr) slog.Handler {

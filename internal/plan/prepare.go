@@ -129,7 +129,12 @@ func (t *turn) putService(svc ha.Service) bool {
 
 // waitUntilDown is the way without force-down: Nova itself must call the host down.
 func (t *turn) waitUntilDown(svc ha.Service) bool {
-	since := t.Memory.Heart.First
+	key := fmt.Sprintf("until down in attempt %d", t.rec.Attempt)
+	since, ok := t.Memory.Since[key]
+	if !ok {
+		since = t.Now
+		t.Memory.Since[key] = since
+	}
 	if t.Now.Sub(since) >= t.Rules.WaitService {
 		t.attemptFailed(fmt.Sprintf("Nova still calls %s up after %s", svc.Host, t.Rules.WaitService))
 		return true

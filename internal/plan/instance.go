@@ -358,11 +358,11 @@ func (t *turn) acted(m *ha.VMove, o ha.Outcome) {
 			m.Locked = false
 			t.settle(m, ha.MoveIgnored, "deleted")
 		case class == ha.ClassRefused: // better an order without a lock than none
-			m.Locked = false
+			m.Locked = m.Lost.Act == ha.ActLock // one whose answer was lost may have been done
 			t.log(m.InstanceUUID, "could not be locked: %s", ha.TextOf(o.Err))
 			t.locked(m)
 		case class == ha.ClassNotSent || class == ha.ClassBusy:
-			m.Locked = false
+			m.Locked = m.Lost.Act == ha.ActLock
 		}
 	case ha.ActUnlock:
 		if class == "" || class == ha.ClassGone {

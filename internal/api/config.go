@@ -20,9 +20,11 @@ type Config struct {
 	LinkPrefix      string // osapi_masakari_link_prefix: replaces scheme, host and prefix of links
 	ProjectIDRegex  string // project_id_regex; [0-9a-f-]+
 	ParseProxy      bool   // enable_proxy_headers_parsing
-	WWWAuthenticate string // www_authenticate_uri, shown with every 401
-	HealthDisabled  string // while this file exists, /healthcheck answers 503; /etc/masakari/healthcheck_disable
-	CORS            CORS
+	WWWAuthenticate string // www_authenticate_uri, else auth_url: shown with every 401
+	// DelayAuthDecision is delay_auth_decision: a 401 then has the plain body of Masakari's own check.
+	DelayAuthDecision bool
+	HealthDisabled    string // while this file exists, /healthcheck answers 503; /etc/masakari/healthcheck_disable
+	CORS              CORS
 
 	RequestTimeout time.Duration // for one request as a whole; 60 s
 	IdleTimeout    time.Duration // client_socket_timeout: of a connection between requests; 900 s

@@ -74,10 +74,14 @@ func (a *api) badVersion(c *call, err error) reply {
 }
 
 // unauthorized is keystonemiddleware's 401 (contract 4.1).
-func (a *api) unauthorized() reply {
-	h := http.Header{}
-	h.Set("WWW-Authenticate", fmt.Sprintf("Keystone uri=%q", a.cfg.WWWAuthenticate))
-	return reply{status: http.StatusUnauthorized, header: h, contentType: wire.MediaJSON, body: encode(wire.Unauthorized())}
+func (a *api) unauthorized(r *http.Request) reply {
+	rep := reply{status: http.StatusUnauthorized, contentType: wire.MediaJSON, body: encode(wire.Unauthorized())}
+	if a.cfg.DelayAuthDecision {
+		rep = plain(r, wire.NotAuthorized())
+	}
+	rep.header = http.Header{}
+	rep.header.Set("WWW-Authenticate", fmt.Sprintf("Keystone uri=%q", a.cfg.WWWAuthenticate))
+	return rep
 }
 
 // plain is an answer from below the API, in the shape that the client accepts.

@@ -98,7 +98,7 @@ func (a *api) match(method, path string) (rt *route, params map[string]string, p
 		elements = strings.Split(rest, "/")
 	}
 	if n := len(elements) - 1; n >= 0 {
-		elements[n] = strings.TrimSuffix(strings.TrimSuffix(elements[n], ".json"), ".xml")
+		elements[n] = withoutSuffix(elements[n])
 	}
 	if rt, params = a.find(method, elements); rt != nil {
 		return rt, params, ""
@@ -108,6 +108,15 @@ func (a *api) match(method, path string) (rt *route, params map[string]string, p
 	}
 	rt, params = a.find(method, elements[1:])
 	return rt, params, elements[0]
+}
+
+func withoutSuffix(element string) string {
+	for _, suffix := range []string{".json", ".xml"} {
+		if name, ok := strings.CutSuffix(element, suffix); ok && name != "" {
+			return name
+		}
+	}
+	return element
 }
 
 func (a *api) find(method string, elements []string) (*route, map[string]string) {

@@ -90,7 +90,7 @@ func (a *api) answer(c *call, w http.ResponseWriter, r *http.Request) (rep reply
 		a.cfg.Log.Error("cannot tell who sends a request", "error", err, "request_id", c.id)
 		return plain(r, wire.KeystoneAway())
 	case !ok:
-		return a.unauthorized()
+		return a.unauthorized(r)
 	}
 	if c.user = user; !user.IsAdmin {
 		c.user = a.policy.Identify(user)

@@ -29,6 +29,16 @@ func TooLarge(most int64) Plain {
 	}
 }
 
+// NotAuthorized is Masakari's own 401, which is seen with delay_auth_decision only.
+func NotAuthorized() Plain {
+	return Plain{
+		Status: http.StatusUnauthorized, Title: "Unauthorized",
+		Explanation: "This server could not verify that you are authorized to access the document you requested.  " +
+			"Either you supplied the wrong credentials (e.g., bad password), or your browser does not understand how to " +
+			"supply the credentials required.",
+	}
+}
+
 // KeystoneAway is the answer while tokens cannot be validated.
 func KeystoneAway() Plain {
 	return Plain{

@@ -1,0 +1,452 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/policy"
+	"github.com/salvor-ha/salvor/internal/service"
+)
+
+// rows is a store of which a test sets what it needs; anything else is a panic, and so a 500.
+type rows struct {
+	service.Store
+	segment func(ctx context.Context, uuid string) (ha.Segment, error)
+	list    func(p ha.Page) ([]ha.Segment, error)
+	note    func(uuid string) (ha.Notification, error)
+	work    func(uuid string) (ha.Work, error)
+	journal []ha.Entry
+	wish    func(notification string, w ha.Wish) error
+	admit   func(r ha.Report) (ha.Notification, error)
+	move    func(notification, uuid string) (ha.VMove, error)
+}
+
+func (r rows) Segment(ctx context.Context, uuid string) (ha.Segment, error) {
+	return r.segment(ctx, uuid)
+}
+func (r rows) Segments(_ context.Context, _ ha.SegmentFilter, p ha.Page) ([]ha.Segment, error) {
+	return r.list(p)
+}
+func (r rows) Notification(_ context.Context, uuid string) (ha.Notification, error) {
+	return r.note(uuid)
+}
+func (r rows) Recovery(_ context.Context, uuid string) (ha.Work, error)  { return r.work(uuid) }
+func (r rows) Journal(context.Context, string, int) ([]ha.Entry, error)  { return r.journal, nil }
+func (r rows) Wish(_ context.Context, n string, w ha.Wish) error         { return r.wish(n, w) }
+func (r rows) VMove(_ context.Context, n, uuid string) (ha.VMove, error) { return r.move(n, uuid) }
+func (r rows) Admit(_ context.Context, rep ha.Report, _ time.Duration) (ha.Notification, error) {
+	return r.admit(rep)
+}
+
+// tokens knows admin and member; "away" is Keystone being away.
+type tokens struct{}
+
+func (tokens) Authenticate(r *http.Request) (policy.Identity, bool, error) {
+	switch token := r.Header.Get("X-Auth-Token"); token {
+	case "admin", "member":
+		return policy.Identity{UserID: token + "-id", UserName: token, ProjectID: "ab12", Roles: []string{token}}, true, nil
+	case "unscoped":
+		return policy.Identity{UserID: token, Roles: []string{"admin"}}, true, nil
+	case "away":
+		return policy.Identity{}, false, &ha.UnavailableError{What: "keystone", Err: errors.New("no route")}
+	default:
+		return policy.Identity{}, false, nil
+	}
+}
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+func handler(t *testing.T, cfg Config, r rows) http.Handler {
+	t.Helper()
+	cfg.Log = quiet
+	if cfg.HealthDisabled == "" {
+		cfg.HealthDisabled = filepath.Join(t.TempDir(), "disable")
+	}
+	rules, err := policy.New(policy.Config{}, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(cfg, service.New(r, nil, service.Config{}), tokens{}, rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// ask sends a request as admin; headers are "Name: value".
+func ask(h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Header.Set("X-Auth-Token", "admin")
+	r.Header.Set("Accept", "application/json")
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func expect(t *testing.T, w *httptest.ResponseRecorder, status int, body string) {
+	t.Helper()
+	if w.Code != status || body != "" && !strings.Contains(w.Body.String(), body) {
+		t.Errorf("%d %s\nwant %d %s", w.Code, w.Body, status, body)
+	}
+}
+
+func TestPathsOutsideOfTheAPI(t *testing.T) {
+	h := handler(t, Config{}, rows{})
+	for target, status := range map[string]int{
+		"/": 200, "/v1/nothing": 404, "/healthcheck": 200, "/healthcheck/": 200, "/healthcheck/x": 300, "/foo": 300, "//": 300,
+		"/v2/segments": 300, "/v1foo": 300, "/v1": 200, "/v1/": 200, "/v1//": 404, "/v1/segments/": 404, "/v1/../": 404,
+	} {
+		expect(t, ask(h, "GET", target, ""), status, "")
+	}
+	expect(t, ask(h, "GET", "/foo/bar", ""), 300, `"href":"http://example.com/v1/foo/bar"`)
+	expect(t, ask(h, "DELETE", "/", ""), 200, `"versions":[`)
+}
+
+func TestLinks(t *testing.T) {
+	forwarded := []string{"X-Forwarded-Proto: https", "X-Forwarded-Host: ha.example, inner", "X-Forwarded-Port: 8443", "X-Forwarded-Prefix: /ha/"}
+	for _, c := range []struct {
+		cfg     Config
+		headers []string
+		want    string
+	}{
+		{Config{}, nil, "http://example.com/v1/"},
+		{Config{}, forwarded, "http://example.com/v1/"},
+		{Config{ParseProxy: true}, forwarded, "https://ha.example:8443/ha/v1/"},
+		{Config{ParseProxy: true}, []string{`Forwarded: for=10.0.0.1;host="ha2.example";proto=https, for=x`}, "https://ha2.example/v1/"},
+		{Config{ParseProxy: true}, []string{"X-Forwarded-Proto: gopher"}, "http://example.com/v1/"},
+		{Config{LinkPrefix: "https://public.example/instance-ha/"}, nil, "https://public.example/instance-ha/v1/"},
+	} {
+		for _, target := range []string{"/", "/v1"} {
+			expect(t, ask(handler(t, c.cfg, rows{}), "GET", target, "", c.headers...), 200, `"href":"`+c.want+`"`)
+		}
+	}
+	if _, err := New(Config{LinkPrefix: "http://[", Log: quiet}, nil, nil, nil); err == nil {
+		t.Error("a prefix that is no URL is accepted")
+	}
+	if _, err := New(Config{ProjectIDRegex: "(", Log: quiet}, nil, nil, nil); err == nil {
+		t.Error("a pattern that is none is accepted")
+	}
+}
+
+func TestHealth(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "disable")
+	h := handler(t, Config{HealthDisabled: file}, rows{})
+	expect(t, ask(h, "GET", "/healthcheck", "", "Accept: text/plain"), 200, "OK")
+	expect(t, ask(h, "POST", "/healthcheck", "", "X-Auth-Token: "), 200, `{"detailed":false,"reasons":["OK"]}`)
+	expect(t, ask(h, "GET", "/healthcheck", "", "Accept: text/html"), 200, "<P>OK</P>")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ask(h, "GET", "/healthcheck", "", "Accept: */*"), 503, "DISABLED BY FILE")
+	expect(t, ask(h, "GET", "/healthcheck", ""), 503, `{"detailed":false,"reasons":["DISABLED BY FILE"]}`)
+}
+
+// The routed lines of contract 1.1 that have no action: 405 with the action's name. Everything else is 404 and plain.
+func TestRoutesWithoutAction(t *testing.T) {
+	h := handler(t, Config{}, rows{})
+	for line, action := range map[string]string{
+		"GET /v1/segments/new": "new", "GET /v1/segments/x/edit": "edit", "POST /v1/segments/x/action": "action",
+		"GET /v1/segments/x/hosts/new": "new", "GET /v1/segments/x/hosts/y/edit": "edit", "GET /v1/segments/new.json": "new",
+		"PUT /v1/notifications/x": "update", "DELETE /v1/notifications/x": "delete", "POST /v1/notifications/x/action": "action",
+		"GET /v1/notifications/new": "new", "POST /v1/notifications/x/vmoves": "create", "PUT /v1/notifications/x/vmoves/y": "update",
+		"DELETE /v1/notifications/x/vmoves/y": "delete", "GET /v1/notifications/x/vmoves/new": "new",
+		"POST /v1/extensions": "create", "PUT /v1/extensions/x": "update", "DELETE /v1/extensions/x": "delete",
+		"GET /v1/versions": "index", "POST /v1/versions": "create", "GET /v1/ab12/segments/new": "new",
+	} {
+		method, target, _ := strings.Cut(line, " ")
+		w := ask(h, method, target, "")
+		expect(t, w, 405, `{"badMethod":{"code":405,"message":"The request method: '`+method+`' with action: '`+action+`' is not allowed on this resource"}}`)
+		if w.Header()["Allow"] != nil || w.Header()["OpenStack-API-Version"] == nil {
+			t.Errorf("%s: headers %v", line, w.Header())
+		}
+	}
+	for _, line := range []string{
+		"PATCH /v1/segments/x", "HEAD /v1/segments", "POST /v1/segments/x", "PUT /v1/segments", "DELETE /v1/segments", "GET /v1/hosts",
+		"GET /v1/segments/x/hosts/y/z", "GET /v1/XYZ/segments", "TRACE /v1/segments", "POST /v1/", "GET /v1/ext", "GET /v1/ext/recoveries",
+		"GET /v1/segments/x/action", "GET /v1/ab12", "GET /v1/segments//hosts", "GET /v1/.json",
+	} {
+		method, target, _ := strings.Cut(line, " ")
+		w := ask(h, method, target, "")
+		expect(t, w, 404, `"code":"404 Not Found"`)
+		if w.Header()["OpenStack-API-Version"] != nil || w.Header().Get("X-Openstack-Request-Id") == "" {
+			t.Errorf("%s: headers %v", line, w.Header())
+		}
+	}
+	expect(t, ask(h, "GET", "/v1/versions/v1.0", ""), 200, `"version":{"id":"v1.0"`)
+	expect(t, ask(h, "GET", "/v1/versions/v2", ""), 404, `"itemNotFound"`)
+}
+
+func TestSuffixesSayNothing(t *testing.T) {
+	const id = "0123abcd-4567-89ab-cdef-0123456789ab"
+	h := handler(t, Config{}, rows{segment: func(_ context.Context, uuid string) (ha.Segment, error) {
+		return ha.Segment{UUID: uuid}, nil
+	}, list: func(ha.Page) ([]ha.Segment, error) { return nil, nil }})
+	for _, target := range []string{"/v1/segments.json", "/v1/segments.xml", "/v1/ab12/segments.json"} {
+		expect(t, ask(h, "GET", target, ""), 200, `{"segments":[]}`)
+	}
+	expect(t, ask(h, "GET", "/v1/segments/"+id+".json", ""), 200, `"uuid":"`+id+`"`)
+	expect(t, ask(h, "GET", "/v1/segments/"+strings.ToUpper(id), ""), 200, `"uuid":"`+id+`"`)
+	expect(t, ask(h, "GET", "/v1/segments/x.yaml", ""), 404, "No failover segment with id x.yaml.")
+}
+
+func TestWhoAsks(t *testing.T) {
+	h := handler(t, Config{WWWAuthenticate: "http://keystone/v3"}, rows{list: func(ha.Page) ([]ha.Segment, error) { return nil, nil }})
+	for _, target := range []string{"/v1", "/v1/", "/v1/segments", "/v1/nothing", "/v1/ext/recoveries/x"} {
+		w := ask(h, "GET", target, "", "X-Auth-Token: nobody's")
+		expect(t, w, 401, `{"error":{"code":401,"title":"Unauthorized","message":"The request you have made requires authentication."}}`)
+		if w.Header().Get("WWW-Authenticate") != `Keystone uri="http://keystone/v3"` || w.Header()["OpenStack-API-Version"] != nil {
+			t.Errorf("%s: headers %v", target, w.Header())
+		}
+	}
+	expect(t, ask(h, "GET", "/v1/segments", "", "X-Auth-Token: away"), 503, "The Keystone service is temporarily unavailable.")
+	expect(t, ask(h, "GET", "/v1/segments", "", "X-Auth-Token: member"), 403, `{"forbidden":{"code":403,"message":"Policy doesn't allow os_masakari_api:segments:index to be performed."}}`)
+	expect(t, ask(h, "GET", "/v1/", "", "X-Auth-Token: member"), 200, "")
+	expect(t, ask(h, "GET", "/v1/ab12/segments", ""), 200, "")
+	expect(t, ask(h, "GET", "/v1/ab13/segments", ""), 400, "Malformed request URL: URL's project_id 'ab13' doesn't match Context's project_id 'ab12'")
+	expect(t, ask(h, "GET", "/v1/ab12/segments", "", "X-Auth-Token: unscoped"), 400, "Context's project_id 'None'")
+	late := handler(t, Config{DelayAuthDecision: true}, rows{})
+	expect(t, ask(late, "GET", "/v1/segments", "", "X-Auth-Token: "), 401, "This server could not verify")
+}
+
+func TestNoAuthBelievesTheClient(t *testing.T) {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("X-User-Id", "u")
+	r.Header.Set("X-Tenant", "t")
+	id, ok, err := NoAuth{}.Authenticate(r)
+	if !ok || err != nil || !id.IsAdmin || id.UserID != "u" || id.ProjectID != "t" {
+		t.Errorf("%+v, %v, %v", id, ok, err)
+	}
+	r.Header.Set("X-Project-Id", "p")
+	if id, _, _ := (NoAuth{}).Authenticate(r); id.ProjectID != "p" {
+		t.Errorf("project %s", id.ProjectID)
+	}
+}
+
+func TestDefectsAndAbsences(t *testing.T) {
+	fail := func(err error) rows {
+		return rows{segment: func(context.Context, string) (ha.Segment, error) { return ha.Segment{}, err }}
+	}
+	const target = "/v1/segments/0123abcd-4567-89ab-cdef-0123456789ab"
+	w := ask(handler(t, Config{}, fail(errors.New("secret text"))), "GET", target, "")
+	expect(t, w, 500, `{"masakariFault":{"code":500,"message":"An unexpected error stopped this request.`)
+	if id := w.Header().Get("X-Openstack-Request-Id"); strings.Contains(w.Body.String(), "secret") || !strings.Contains(w.Body.String(), id) {
+		t.Errorf("%s: %s", id, w.Body)
+	}
+	expect(t, ask(handler(t, Config{}, fail(&ha.UnavailableError{What: "database", Err: errors.New("secret text")})), "GET", target, ""), 503, `{"serviceUnavailable":{"code":503,`)
+	expect(t, ask(handler(t, Config{}, rows{}), "GET", target, ""), 500, "An unexpected error") // a nil function: a panic
+	slow := rows{segment: func(ctx context.Context, _ string) (ha.Segment, error) {
+		<-ctx.Done()
+		return ha.Segment{}, ctx.Err()
+	}}
+	expect(t, ask(handler(t, Config{RequestTimeout: time.Millisecond}, slow), "GET", target, ""), 503, "took too long")
+}
+
+func TestRequestIDs(t *testing.T) {
+	var outward string
+	h := handler(t, Config{}, rows{segment: func(ctx context.Context, _ string) (ha.Segment, error) {
+		outward = ha.RequestID(ctx)
+		return ha.Segment{}, nil
+	}})
+	const target = "/v1/segments/0123abcd-4567-89ab-cdef-0123456789ab"
+	own := ask(h, "GET", target, "").Header().Get("X-Openstack-Request-Id")
+	if !requestID.MatchString(own) || outward != own {
+		t.Errorf("answer %q, outward %q", own, outward)
+	}
+	const global = "req-0123abcd-4567-89ab-cdef-0123456789ab"
+	if id := ask(h, "GET", target, "", "X-OpenStack-Request-ID: "+global).Header().Get("X-Openstack-Request-Id"); id == global || outward != global {
+		t.Errorf("answer %q, outward %q; want a new one, and the client's", id, outward)
+	}
+	if ask(h, "GET", target, "", "X-OpenStack-Request-ID: req-evil\n"); outward == "req-evil\n" {
+		t.Error("anything is taken for a request id")
+	}
+}
+
+func TestBodies(t *testing.T) {
+	h := handler(t, Config{MaxBody: 100}, rows{})
+	big := `{"segment": {"description": "` + strings.Repeat("x", 100) + `"}}`
+	expect(t, ask(h, "POST", "/v1/segments", big, "X-Auth-Token: "), 413, `{"message":"Request is too large. Larger than max_request_body_size (100).`)
+	r := httptest.NewRequest("POST", "/v1/segments", io.NopCloser(strings.NewReader(big)))
+	r.ContentLength = -1 // chunked
+	r.Header.Set("X-Auth-Token", "admin")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	expect(t, w, 413, "Request is too large.")
+	expect(t, ask(h, "POST", "/v1/segments", "{"), 400, `"Malformed request body"`)
+	expect(t, ask(h, "POST", "/v1/segments", ""), 400, `"None is not of type 'object'"`)
+	for contentType, status := range map[string]int{
+		"": 200, "text/plain": 200, "application/json": 200, "application/json; charset=utf-8": 200, "application/json; x": 200,
+		"application/vnd.openstack.masakari+json": 200, "application/xml": 415, "application/x-www-form-urlencoded": 415, "/": 415,
+	} {
+		w := ask(h, "GET", "/v1", "", "Content-Type: "+contentType)
+		if w.Code != status {
+			t.Errorf("%q: %d, want %d", contentType, w.Code, status)
+		}
+	}
+	expect(t, ask(h, "GET", "/v1", "", "Content-Type: text/csv"), 415, `{"badMediaType":{"code":415,"message":"Unsupported Content-Type"}}`)
+}
+
+func TestCORS(t *testing.T) {
+	cors := DefaultCORS()
+	cors.AllowedOrigin = []string{"http://dash"}
+	h := handler(t, Config{CORS: cors}, rows{list: func(ha.Page) ([]ha.Segment, error) { return nil, nil }})
+	preflight := func(headers ...string) http.Header {
+		w := ask(h, "OPTIONS", "/v1/segments", "", append(headers, "X-Auth-Token: ")...)
+		expect(t, w, 200, "")
+		if w.Body.Len() > 0 {
+			t.Errorf("a body: %s", w.Body)
+		}
+		got := w.Header().Clone()
+		for _, name := range []string{"X-Openstack-Request-Id", "Content-Length"} {
+			got.Del(name)
+		}
+		return got
+	}
+	if diff := cmp.Diff(http.Header{
+		"Vary": {"Origin"}, "Access-Control-Allow-Origin": {"http://dash"}, "Access-Control-Allow-Credentials": {"true"},
+		"Access-Control-Max-Age": {"3600"}, "Access-Control-Allow-Methods": {"PUT"}, "Access-Control-Allow-Headers": {"x-auth-token,Content-Type"},
+	}, preflight("Origin: http://dash", "Access-Control-Request-Method: PUT", "Access-Control-Request-Headers: x-auth-token, Content-Type")); diff != "" {
+		t.Error(diff)
+	}
+	for _, refused := range [][]string{
+		{},
+		{"Origin: http://evil", "Access-Control-Request-Method: PUT"},
+		{"Origin: http://dash", "Access-Control-Request-Method: TRACE"},
+		{"Origin: http://dash"},
+		{"Origin: http://dash", "Access-Control-Request-Method: PUT", "Access-Control-Request-Headers: X-Evil"},
+	} {
+		if got := preflight(refused...); len(got) > 0 {
+			t.Errorf("%v: %v", refused, got)
+		}
+	}
+	w := ask(h, "GET", "/v1/segments", "", "Origin: http://dash")
+	if got := w.Header(); w.Code != 200 || got.Get("Vary") != "OpenStack-API-Version,Origin" || got.Get("Access-Control-Allow-Origin") != "http://dash" ||
+		got.Get("Access-Control-Expose-Headers") != "X-Auth-Token,X-Openstack-Request-Id,X-Subject-Token,X-Service-Token" {
+		t.Errorf("%d %v", w.Code, got)
+	}
+	w = ask(h, "GET", "/v1/segments", "", "Origin: http://evil")
+	if got := w.Header(); w.Code != 200 || got.Get("Vary") != "OpenStack-API-Version" || got.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("%d %v", w.Code, got)
+	}
+}
+
+const noteID = "0123abcd-4567-89ab-cdef-0123456789ab"
+
+func TestOperatorsOrders(t *testing.T) {
+	var got ha.Wish
+	h := handler(t, Config{}, rows{
+		note: func(uuid string) (ha.Notification, error) {
+			if uuid != noteID {
+				return ha.Notification{}, &ha.NotFoundError{Kind: ha.KindNotification, ID: uuid}
+			}
+			return ha.Notification{UUID: uuid, Type: ha.TypeComputeHost, Status: ha.StatusRunning}, nil
+		},
+		work: func(string) (ha.Work, error) {
+			return ha.Work{Kind: ha.UnitHost, Recovery: ha.Recovery{Step: ha.StepMove}}, nil
+		},
+		journal: []ha.Entry{{Kind: ha.EntryNote, Text: "a note"}},
+		move:    func(_, uuid string) (ha.VMove, error) { return ha.VMove{UUID: uuid}, nil },
+		wish: func(notification string, w ha.Wish) error {
+			if w.Kind == ha.WishRelease {
+				return &ha.ConflictError{Text: "nothing is held"}
+			}
+			got = w
+			return nil
+		},
+	})
+	const unit = "/v1/ext/recoveries/" + noteID
+	until := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		path, body string
+		want       ha.Wish
+	}{
+		{"/cancel", "", ha.Wish{Kind: ha.WishCancel, By: "admin"}},
+		{"/hold", `{"reason": "power works", "until": "2026-01-01"}`, ha.Wish{Kind: ha.WishHold, By: "admin", Reason: "power works", Until: &until}},
+		{"/retry", `{"reason": "fixed"}`, ha.Wish{Kind: ha.WishRetry, By: "admin", Reason: "fixed"}},
+		{"/vmoves/" + noteID + "/retry", `{}`, ha.Wish{Kind: ha.WishRetryMove, By: "admin", VMove: noteID}},
+	} {
+		w := ask(h, "POST", unit+c.path, c.body)
+		expect(t, w, 202, `"step":"move"`)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", c.path, diff)
+		}
+	}
+	expect(t, ask(h, "POST", unit+"/release", ""), 409, `{"conflictingRequest":{"code":409,"message":"nothing is held"}}`)
+	expect(t, ask(h, "POST", unit+"/hold", ""), 400, "'reason' is a required property")
+	expect(t, ask(h, "POST", unit+"/hold", "{}", "X-Auth-Token: member"), 400, "")
+	expect(t, ask(h, "POST", unit+"/cancel", "", "X-Auth-Token: member"), 403, "Policy doesn't allow salvor_api:recoveries:cancel to be performed.")
+	expect(t, ask(h, "POST", "/v1/ext/recoveries/x/cancel", ""), 404, "No notification with id x.")
+	w := ask(h, "GET", "/v1/ab12/ext/recoveries/"+noteID, "")
+	expect(t, w, 200, `"text":"a note"`)
+	var body map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRecoveryThatNobodyHasTakenUp(t *testing.T) {
+	h := handler(t, Config{}, rows{
+		note: func(uuid string) (ha.Notification, error) {
+			return ha.Notification{UUID: uuid, Status: ha.StatusNew}, nil
+		},
+		work: func(uuid string) (ha.Work, error) {
+			return ha.Work{}, &ha.NotFoundError{Kind: ha.KindRecovery, ID: uuid}
+		},
+	})
+	expect(t, ask(h, "GET", "/v1/ext/recoveries/"+noteID, ""), 200, `"status":"new","message":null,"unit":null,"timeline":[]`)
+}
+
+func TestConfirmOff(t *testing.T) {
+	var got ha.Report
+	h := handler(t, Config{}, rows{admit: func(r ha.Report) (ha.Notification, error) {
+		if r.Hostname == "nobody" {
+			return ha.Notification{}, &ha.NotFoundError{Kind: ha.KindHost, ID: r.Hostname}
+		}
+		got = r
+		return ha.Notification{UUID: r.UUID, Type: r.Type, Payload: r.Payload}, nil
+	}})
+	expect(t, ask(h, "POST", "/v1/ext/hosts/cmp-1/confirm-off", `{"reason": "pulled the plug"}`), 202, `"salvor_confirmed_by":"admin: pulled the plug"`)
+	if got.Hostname != "cmp-1" || !got.Payload.Stopped() || !got.Payload.Normal() || got.UUID == "" || time.Since(got.GeneratedTime) > time.Minute {
+		t.Errorf("%+v", got)
+	}
+	expect(t, ask(h, "POST", "/v1/ext/hosts/nobody/confirm-off", `{"reason": "x"}`), 404, "Host with name nobody could not be found.")
+	expect(t, ask(h, "POST", "/v1/ext/hosts/cmp-1/confirm-off", `{}`), 400, "'reason' is a required property")
+	expect(t, ask(h, "POST", "/v1/ext/hosts/cmp-1/confirm-off", `{"reason": "x"}`, "X-Auth-Token: member"), 403, "salvor_api:hosts:confirm-off")
+}
+
+func TestExtensionsThatThePolicyHides(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(file, []byte("\"os_masakari_api:vmoves:discoverable\": \"!\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rules, err := policy.New(policy.Config{File: file}, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(Config{Log: quiet}, service.New(rows{}, nil, service.Config{}), tokens{}, rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := ask(h, "GET", "/v1/extensions", "")
+	expect(t, w, 200, `"alias":"os-hosts"`)
+	if strings.Contains(w.Body.String(), "vmoves") {
+		t.Error("vmoves is shown")
+	}
+	expect(t, ask(h, "GET", "/v1/extensions/vmoves", ""), 404, "")
+}

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
-	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
 	"github.com/salvor-ha/salvor/internal/demo"
@@ -24,8 +25,9 @@ func demoCommand(env Env) *cobra.Command {
 in a temporary directory; registers the hosts; then a host loses power, a monitor reports it, and
 salvor brings the instances back. Nothing needs to be installed or configured, and nothing is left.
 
-In a terminal it stays for looking around: k kills another host, r revives one, q quits. Elsewhere,
-and with --once, it prints timed lines and ends when all is done.
+In a terminal it stays for looking around: k kills another host, r revives one, q quits; kill most
+of them, and the brake holds (l is an operator who lets one pass). Elsewhere, and with --once, it
+prints timed lines and ends when all is done.
 
 The exit status of --once is 0 only if every instance of the dead host runs on another host and Nova
 was given exactly one evacuate order for each. Seconds are counted from the monitor's report.`,
@@ -45,10 +47,12 @@ was given exactly one evacuate order for each. Seconds are counted from the moni
 				defer func() { err = errors.Join(err, f.Close()) }()
 				o.Log = f
 			}
-			if !once && !asJSON && isTerminal(env.Stdin) && isTerminal(env.Stdout) {
-				return demo.Show(cmd.Context(), o, env.Stdin, env.Stdout, env.Environ)
+			ctx, restore := signal.NotifyContext(cmd.Context(), syscall.SIGHUP) // the terminal is closed: clean up
+			defer restore()
+			if !once && !asJSON && demo.Interactive(env.Stdin, env.Stdout) {
+				return demo.Show(ctx, o, env.Stdin, env.Stdout, env.Environ)
 			}
-			err = demo.Once(cmd.Context(), o, cmd.OutOrStdout(), asJSON)
+			err = demo.Once(ctx, o, cmd.OutOrStdout(), asJSON)
 			if errors.Is(err, demo.ErrNotBack) {
 				return errSilent
 			}
@@ -64,9 +68,3 @@ was given exactly one evacuate order for each. Seconds are counted from the moni
 	f.StringVar(&logFile, "log", "", "append salvor's own log to this file")
 	return cmd
 }
-
-func isTerminal(stream any) bool {
-	f, ok := stream.(interface{ Fd() uintptr })
-	return ok && term.IsTerminal(f.Fd())
-}
-

@@ -80,11 +80,11 @@ func (r Report) String() string {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %s of %s back", back, count(len(r.Instances), "instance"), r.Host)
+	fmt.Fprintf(&b, "%s: %d of %d back", r.Host, back, len(r.Instances))
 	if r.OK {
 		b.WriteString(", each ordered exactly once")
 	}
-	fmt.Fprintf(&b, ": %.1f s from the report to the first order, %.1f s in all\n", r.FirstOrder, r.Total)
+	fmt.Fprintf(&b, "; after the report: first order %.1f s, all back %.1f s\n", r.FirstOrder, r.Total)
 	for _, p := range r.Problems {
 		fmt.Fprintf(&b, "problem: %s\n", p)
 	}

@@ -1,11 +1,10 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -201,6 +200,21 @@ func (s *stage) revive(ctx context.Context, host string) error {
 	return nil
 }
 
+// release is an operator's order to let the host's recovery pass the gate that it waits at.
+func (s *stage) release(ctx context.Context, host string) error {
+	for _, i := range s.current().Incidents {
+		if i.Host == host && !i.Ended() {
+			_, err := s.w.api.Order(ctx, i.Notification, client.Release, client.Words{Reason: "released in the demonstration"})
+			var refused *wire.Fault
+			if errors.As(err, &refused) { // it has gone on meanwhile
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}
+
 // look sees how everything stands now. Its error is also kept as the scene's trouble.
 func (s *stage) look(ctx context.Context) error {
 	s.mu.Lock()
@@ -304,6 +318,17 @@ func hostsOf(t truth, incidents []Incident) []Host {
 		}
 		hosts[k].Instances = append(hosts[k].Instances, shown)
 	}
+	for _, h := range hosts {
+		slices.SortFunc(h.Instances, func(a, b Instance) int {
+			if (a.State == back) != (b.State == back) { // who came is last
+				if a.State == back {
+					return 1
+				}
+				return -1
+			}
+			return byName(a.Name, b.Name)
+		})
+	}
 	return hosts
 }
 
@@ -337,14 +362,19 @@ func (s Scene) dead() string {
 	return ""
 }
 
-// sortVictims orders vm-2 before vm-10.
-func sortVictims(vs []Victim) {
-	slices.SortFunc(vs, func(a, b Victim) int {
-		if len(a.Name) != len(b.Name) {
-			return len(a.Name) - len(b.Name)
+// held is the first host whose recovery is held by the brake, "" for none.
+func (s Scene) held() string {
+	for _, i := range s.Incidents {
+		if u := i.Recovery.Unit; !i.Ended() && u != nil && u.Held != nil && u.Held.Gate == "brake" {
+			return i.Host
 		}
-		return strings.Compare(a.Name, b.Name)
-	})
+	}
+	return ""
 }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+func sortVictims(vs []Victim) {
+	slices.SortFunc(vs, func(a, b Victim) int { return byName(a.Name, b.Name) })
+}
+
+// byName puts vm-2 before vm-10.
+func byName(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }

@@ -41,9 +41,9 @@ func (i Incident) story() []Line {
 	if i.ReportedAt.IsZero() {
 		return lines
 	}
-	said := Line{i.ReportedAt, "a monitor reports it: COMPUTE_HOST STOPPED", plain}
+	said := Line{i.ReportedAt, "a monitor reports " + i.Host + " STOPPED", plain}
 	if i.Refused != "" {
-		said.Text, said.Tone = "a monitor reports it; refused: "+i.Refused, bad
+		said.Text, said.Tone = "a monitor reports "+i.Host+" STOPPED; refused: "+i.Refused, bad
 	}
 	lines = append(lines, said)
 	lines = append(lines, i.journal()...)
@@ -64,8 +64,10 @@ func (i Incident) journal() []Line {
 		switch {
 		case e.Kind == "gate":
 			n := same(timeline[k:], func(g wire.TimelineEntry) bool { return g.Kind == "gate" && g.At.Equal(e.At.Time) })
-			lines = append(lines, gates(timeline[k:k+n])...)
+			lines = append(lines, i.gates(timeline[k:k+n], alarmed(timeline, e))...)
 			k += n - 1
+		case e.Kind == "alarm" && slices.ContainsFunc(timeline, func(g wire.TimelineEntry) bool { return g.Kind == "gate" && g.At.Equal(e.At.Time) }):
+			// The gate's line tells it.
 		case e.Kind == "outcome" && e.Act != nil && *e.Act == "service":
 			lines = append(lines, Line{e.At.Time, serviceText(e.Text), plain})
 		case e.Kind == "alarm" || e.Kind == "note" || e.Kind == "operator":
@@ -78,7 +80,7 @@ func (i Incident) journal() []Line {
 	}
 	lines = append(lines, i.ordered()...)
 	if i.Ended() && i.Recovery.Unit != nil && i.Recovery.Unit.EndedAt != nil {
-		l := Line{i.Recovery.Unit.EndedAt.Time, i.Recovery.Status, good}
+		l := Line{i.Recovery.Unit.EndedAt.Time, i.Host + " " + i.Recovery.Status, good}
 		if i.Recovery.Status != "finished" {
 			l.Tone = bad
 		}
@@ -99,10 +101,23 @@ func same(entries []wire.TimelineEntry, alike func(wire.TimelineEntry) bool) int
 	return n
 }
 
+// alarmed reports whether an alarm was raised together with the entry.
+func alarmed(timeline []wire.TimelineEntry, e wire.TimelineEntry) bool {
+	return slices.ContainsFunc(timeline, func(a wire.TimelineEntry) bool { return a.Kind == "alarm" && a.At.Equal(e.At.Time) })
+}
+
 // gates tells of one look at the gates. A single answer is the one that the recovery waits at; all of them at once are passed.
-func gates(answers []wire.TimelineEntry) []Line {
+func (i Incident) gates(answers []wire.TimelineEntry, alarm bool) []Line {
 	if len(answers) == 1 {
-		return []Line{{answers[0].At.Time, "waits at gate " + task(answers[0]) + ": " + now.ReplaceAllString(answers[0].Text, ""), busy}}
+		t := busy
+		if alarm {
+			t = bad
+		}
+		text := "waits at gate " + task(answers[0]) + ": " + now.ReplaceAllString(answers[0].Text, "")
+		if !strings.Contains(text, i.Host) {
+			text = i.Host + " " + text
+		}
+		return []Line{{answers[0].At.Time, text, t}}
 	}
 	var names []string
 	proof := ""
@@ -113,7 +128,7 @@ func gates(answers []wire.TimelineEntry) []Line {
 			names = append(names, task(a))
 		}
 	}
-	lines := []Line{{answers[0].At.Time, "passes the gates " + strings.Join(names, ", "), plain}}
+	lines := []Line{{answers[0].At.Time, i.Host + " passes the gates " + strings.Join(names, ", "), plain}}
 	if proof != "" {
 		_, text, _ := strings.Cut(proof, ": ")
 		lines = append(lines, Line{answers[0].At.Time, "proof of death: " + text, plain})
@@ -139,9 +154,9 @@ func serviceText(text string) string {
 	if m == nil {
 		return text
 	}
-	words := strings.NewReplacer("forced_down true", "forced down", "forced_down false", "no longer forced down", " disable", ", disabled",
-		" enable", ", enabled", ": done", " in one call").Replace(m[2])
-	return "in Nova, " + m[1] + " is " + strings.TrimPrefix(words, ", ")
+	words := strings.NewReplacer("forced_down true", "forced down", "forced_down false", "no longer forced down", " disable", " and disabled",
+		" enable", " and enabled", ": done", ", in one call").Replace(m[2])
+	return "in Nova, " + m[1] + " is " + strings.TrimPrefix(words, " and ")
 }
 
 // ordered tells of the evacuate orders as they reached Nova, those that came close together in one line.

@@ -151,6 +151,16 @@ func (w *world) takeover() {
 	w.wake = w.now
 }
 
+// again is an operator's retry of a recovery that has ended: a new unit of the same work (section 5).
+func (w *world) again(by string) {
+	old := w.unit.Work
+	w.unit.Work = ha.Work{ID: old.ID + 1, Kind: old.Kind, HostUUID: old.HostUUID, SegmentUUID: old.SegmentUUID, NotificationUUID: old.NotificationUUID,
+		Wishes: ha.Wishes{RetryBy: by, Retries: old.Wishes.Retries + 1}, Recovery: ha.Recovery{Retried: old.Wishes.Retries}}
+	w.ended = false
+	w.open = nil
+	w.takeover()
+}
+
 // at has something happen after d, without waking the plan.
 func (w *world) at(d time.Duration, f func()) { w.plan(d, false, f) }
 

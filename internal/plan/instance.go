@@ -23,7 +23,7 @@ func (t *turn) instanceStep(m *ha.VMove, may bool, stop string) bool {
 	case ha.StageLock:
 		return t.lock(m, stop)
 	case ha.StageFit:
-		return t.fit(m, stop)
+		return t.fit(m, may, stop)
 	case ha.StageOrder:
 		return t.order(m, may, stop)
 	case ha.StageOrdered:
@@ -57,9 +57,10 @@ func (t *turn) chosen(m *ha.VMove, may bool, stop string) bool {
 		t.settle(m, ha.MoveIgnored, "deleted")
 		return true
 	}
-	if where := t.migrating(s); where != "" {
+	asked := m.StartTime != nil && (m.RetryDone > 0 || t.rec.Retried > 0) // an operator has looked and wants it ordered
+	if where := t.migrating(s); where != "" && !asked {
 		t.alarm(m.InstanceUUID, "instance %s was in a live migration when %s died: it may run on %s; look, then retry it by hand", m.InstanceUUID, m.SourceHost, where)
-		m.Final = true
+		m.Final, m.StartTime = true, ptr(t.Now)
 		t.settle(m, ha.MoveFailed, "may run on "+where+": a live migration had not ended")
 		return true
 	}
@@ -182,8 +183,8 @@ func needsReset(vmState string) bool {
 	return true
 }
 
-// fit resets the state to error, in which Nova takes the order.
-func (t *turn) fit(m *ha.VMove, stop string) bool {
+// fit resets the state to error, in which Nova takes the order. Like an order, it is sent only while the host is known to be off.
+func (t *turn) fit(m *ha.VMove, may bool, stop string) bool {
 	if t.acting[m.InstanceUUID] {
 		return false
 	}
@@ -200,7 +201,9 @@ func (t *turn) fit(m *ha.VMove, stop string) bool {
 		m.Stage = ha.StageOrder
 		return true
 	}
-	t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActResetState, Instance: m.InstanceUUID, Host: m.SourceHost, State: ha.VMError})
+	if may {
+		t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActResetState, Instance: m.InstanceUUID, Host: m.SourceHost, State: ha.VMError})
+	}
 	return false
 }
 

@@ -72,8 +72,9 @@ func (w *world) checkOrder(v plan.View, d plan.Decision, a ha.Act) {
 	case age > v.Rules.ProofMaxAge:
 		w.t.Fatalf("I2: %s on a proof that is %s old", actText(a), age)
 	}
+	closed := slices.Contains(d.Changes, ha.Change(ha.CloseIntent{Key: a.Key})) // its end became known in this very turn
 	for _, m := range v.Unit.Moves {
-		if m.InstanceUUID == a.Instance && m.Order.Open() && m.Stage == ha.StageOrdered {
+		if m.InstanceUUID == a.Instance && m.Order.Open() && !closed {
 			w.t.Fatalf("I4: %s while its order of %s is open", actText(a), m.Order.At)
 		}
 		if m.InstanceUUID == a.Instance && m.Status == ha.MoveSucceeded {

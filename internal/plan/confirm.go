@@ -22,6 +22,30 @@ func (t *turn) record(m *ha.VMove) *ha.Migration {
 	return own
 }
 
+// othersOrder is an evacuation of the instance that is under way and was not ordered here: by an operator, or by an earlier
+// recovery. Nova would take a second one and wreck the instance. A record that a later one follows is left over.
+func (t *turn) othersOrder(m *ha.VMove) *ha.Migration {
+	var last *ha.Migration
+	for i := range t.Facts.Migrations.Value {
+		if r := &t.Facts.Migrations.Value[i]; r.InstanceID == m.InstanceUUID && (last == nil || r.ID > last.ID) {
+			last = r
+		}
+	}
+	if last == nil || last.Type != ha.MigrationEvacuation || !last.UnderWay() || last.ID <= max(m.Order.Base, m.Order.Record) {
+		return nil
+	}
+	return last
+}
+
+// follow takes an order of somebody else as this move's own: it is confirmed, failed or hanging like one.
+func (t *turn) follow(m *ha.VMove, r *ha.Migration) bool {
+	t.log(m.InstanceUUID, "evacuation record %d is under way and not ours: following it instead of ordering", r.ID)
+	m.Order = ha.Order{At: t.Now, Base: r.ID - 1, Record: r.ID, Answered: true}
+	m.Attempts++
+	m.Stage = ha.StageOrdered
+	return true
+}
+
 // confirm follows the order by its record: done and arrived, failed, hanging, or in doubt (RECOVERY section 2, "Never two
 // orders", "Confirmed", "Failed", "Hanging").
 func (t *turn) confirm(m *ha.VMove) bool {

@@ -230,6 +230,17 @@ func (t *turn) order(m *ha.VMove, may bool, stop string) bool {
 		t.keepLooking()
 		return false
 	}
+	switch s, seen := t.server(m.InstanceUUID, time.Time{}); {
+	case seen == unseen:
+		return false
+	case seen == gone:
+		return t.leave(m, ha.MoveIgnored, "deleted")
+	case s.Host != m.SourceHost:
+		return t.leave(m, ha.MoveIgnored, "is on "+s.Host+" already")
+	}
+	if r := t.othersOrder(m); r != nil {
+		return t.follow(m, r)
+	}
 	target := ""
 	if t.pass(m) == ha.PassReserved {
 		var ready bool
@@ -282,13 +293,13 @@ func (t *turn) ordered(m *ha.VMove, o ha.Outcome) {
 	m.Stage = ha.StageOrder
 	status := ha.StatusOf(o.Err)
 	switch {
-	case class == ha.ClassBusy || class == ha.ClassNotSent || class == ha.ClassBroken:
+	case class == ha.ClassBusy || class == ha.ClassNotSent:
 	case class == ha.ClassGone && m.Order.Target != "" && strings.Contains(said, m.Order.Target):
 		t.refusedBy(m, said)
 	case class == ha.ClassGone:
 		t.leave(m, ha.MoveIgnored, "deleted")
 	case status == 400 && strings.Contains(said, "still in use"):
-		t.rec.Prepared = false // Nova calls the host up again: prove and force down anew
+		t.rec.ProofAt = time.Time{} // Nova calls the host up again: force down and prove anew
 		t.look(LookServices, "")
 	case status == 409 && m.PriorVM != ha.VMError && !t.Memory.Said["reset "+m.InstanceUUID]:
 		t.Memory.Said["reset "+m.InstanceUUID] = true

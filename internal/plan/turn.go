@@ -150,6 +150,9 @@ func (t *turn) end(s ha.Status, format string, args ...any) {
 func (t *turn) outcome(o ha.Outcome) ha.Class {
 	delete(t.acting, o.Act.Key)
 	class := ha.ClassOf(o.Err)
+	if class == ha.ClassBroken { // an act that failed without a certain answer may have been done
+		class = ha.ClassInDoubt
+	}
 	text := describe(o.Act) + ": done"
 	if o.Err != nil {
 		text = fmt.Sprintf("%s: %v", describe(o.Act), o.Err)

@@ -6,9 +6,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/salvor-ha/salvor/internal/config"
 )
@@ -61,15 +64,23 @@ func listen(c *config.Config, address string) (net.Listener, string, error) {
 		}
 		scheme = "https"
 	}
-	l, err := net.Listen("tcp", address)
+	l, err := openListener(address)
 	if err != nil {
-		return nil, "", fmt.Errorf("cannot listen on %s: %w", address, err)
+		return nil, "", err
 	}
 	u := scheme + "://" + l.Addr().String()
 	if conf != nil {
 		l = tls.NewListener(l, conf)
 	}
 	return l, u, nil
+}
+
+func openListener(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
+	}
+	return l, nil
 }
 
 // tlsConfig reads the files of [wsgi]. With ssl_ca_file clients must show a certificate of it, as in oslo.service.
@@ -95,4 +106,34 @@ func tlsConfig(w config.WSGI) (*tls.Config, error) {
 	}
 	conf.ClientAuth = tls.RequireAndVerifyClientCert
 	return conf, nil
+}
+
+// requestsEnd is how long requests under way may still take at a stop.
+const requestsEnd = 10 * time.Second
+
+// serveHTTP serves until ctx ends; then nothing new is accepted, and requests under way end.
+func serveHTTP(ctx context.Context, server *http.Server, l net.Listener, log *slog.Logger) error {
+	stopped := make(chan error, 1)
+	go func() { stopped <- server.Serve(l) }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-ctx.Done():
+	}
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestsEnd)
+	defer cancel()
+	if err := server.Shutdown(patience); err != nil {
+		log.Warn("requests were still under way at the stop, and are cut off", "error", err)
+		_ = server.Close()
+	}
+	<-stopped
+	return nil
+}
+
+// closeListener closes a listener that a server may have closed before.
+func closeListener(l net.Listener) error {
+	if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
 }

@@ -79,7 +79,7 @@ func apiConfig(c *config.Config) api.Config {
 	return api.Config{
 		MaxLimit: c.API.MaxLimit, MaxBody: int64(c.Middleware.MaxBodySize), MaxHeader: c.Middleware.MaxHeaderLine,
 		LinkPrefix: c.API.LinkPrefix, ProjectIDRegex: c.API.ProjectIDPattern, ParseProxy: c.Middleware.ProxyHeaders,
-		WWWAuthenticate: uri, IdleTimeout: idleTimeout(c.WSGI),
+		WWWAuthenticate: uri, IdleTimeout: idleTimeout(c.WSGI), DelayAuthDecision: c.Keystone.DelayAuthDecision,
 		CORS: api.CORS{
 			AllowedOrigin: c.CORS.AllowedOrigins, AllowCredentials: c.CORS.AllowCredentials, ExposeHeaders: c.CORS.ExposeHeaders,
 			MaxAge: c.CORS.MaxAge, AllowMethods: c.CORS.AllowMethods, AllowHeaders: c.CORS.AllowHeaders,

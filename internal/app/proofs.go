@@ -17,6 +17,7 @@ var (
 	_ engine.Cloud            = (*sim.Nova)(nil)
 	_ engine.Cloud            = noCloud{}
 	_ service.Store           = (*store.Store)(nil)
+	_ service.Store           = counted{}
 	_ service.ComputeServices = (*nova.Client)(nil)
 	_ service.ComputeServices = (*sim.Nova)(nil)
 	_ service.ComputeServices = noCloud{}

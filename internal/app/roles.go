@@ -7,18 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/api"
 	"github.com/salvor-ha/salvor/internal/config"
 	"github.com/salvor-ha/salvor/internal/engine"
+	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/nova"
 	"github.com/salvor-ha/salvor/internal/policy"
 	"github.com/salvor-ha/salvor/internal/service"
 	"github.com/salvor-ha/salvor/internal/store"
+	"github.com/salvor-ha/salvor/internal/telemetry"
 )
 
 type role string
@@ -52,7 +52,7 @@ func API(ctx context.Context, o Options) (*App, error) { return build(ctx, o, ro
 func Engine(ctx context.Context, o Options) (*App, error) { return build(ctx, o, roleEngine) }
 
 func build(ctx context.Context, o Options, r role) (*App, error) {
-	b := &builder{cfg: o.Config, log: o.Log, listen: o.Listen, role: r, app: &App{log: o.Log}}
+	b := &builder{cfg: o.Config, log: o.Log, listen: o.Listen, role: r, app: &App{log: o.Log}, metrics: telemetry.NewMetrics(Version)}
 	if err := b.build(ctx); err != nil {
 		return nil, errors.Join(err, b.app.Close())
 	}
@@ -67,6 +67,8 @@ type builder struct {
 	role   role
 	app    *App
 	cloud  cloud
+
+	metrics *telemetry.Metrics
 }
 
 // build checks all that the configuration can tell before it touches the database.
@@ -93,6 +95,9 @@ func (b *builder) build(ctx context.Context) error {
 		return err
 	}
 	if err := b.checkRows(ctx, rows); err != nil {
+		return err
+	}
+	if err := b.addMetrics(); err != nil {
 		return err
 	}
 	if b.role == roleAPI {
@@ -142,7 +147,9 @@ func (b *builder) makeCloud() error {
 	missing := b.cfg.MissingNova()
 	switch {
 	case len(missing) == 0:
-		client, err := nova.New(novaConfig(b.cfg))
+		conf := novaConfig(b.cfg)
+		conf.Observe = func(op string, class ha.Class, took time.Duration) { b.metrics.CloudCall(op, string(class), took) }
+		client, err := nova.New(conf)
 		if err != nil {
 			return fmt.Errorf("nova: %w ([DEFAULT] os_privileged_user_auth_url, nova_catalog_admin_info, nova_ca_certificates_file)", err)
 		}
@@ -174,6 +181,7 @@ func (b *builder) makeEngine(rows *store.Store) *engine.Engine {
 	return engine.New(engine.Config{
 		Name: b.app.name, Host: e.Host, Version: Version, TTL: s.LeaseTTL, Tick: s.LeaseTick, Poll: s.PollInterval,
 		DrainTimeout: s.DrainTimeout, CallTimeout: s.NovaTimeout, Concurrency: s.NovaConcurrencyMax, Rules: rules(b.cfg), Log: b.log,
+		Observe: observer(b.metrics),
 	}, rows, b.cloud)
 }
 
@@ -212,12 +220,12 @@ func (b *builder) makeFace(ctx context.Context) (*face, error) {
 func (b *builder) addAPI(f *face, rows *store.Store, poke func()) error {
 	conf := apiConfig(b.cfg)
 	conf.Log = b.log
-	svc := service.New(rows, b.cloud, service.Config{DuplicateInterval: b.cfg.API.DuplicateInterval, Poke: poke})
+	svc := service.New(counted{rows, b.metrics}, b.cloud, service.Config{DuplicateInterval: b.cfg.API.DuplicateInterval, Poke: poke})
 	handler, err := api.New(conf, svc, f.auth, f.policy)
 	if err != nil {
 		return err
 	}
-	server := api.NewServer(conf, handler)
+	server := api.NewServer(conf, b.metrics.Middleware(handler, telemetry.RouteOf))
 	server.SetKeepAlivesEnabled(b.cfg.WSGI.KeepAlive)
 	l, u, err := listen(b.cfg, f.address)
 	if err != nil {
@@ -226,35 +234,5 @@ func (b *builder) addAPI(f *face, rows *store.Store, poke func()) error {
 	b.app.url = u
 	b.app.closing(func() error { return closeListener(l) })
 	b.app.parts = append(b.app.parts, part{"api", func(ctx context.Context) error { return serveHTTP(ctx, server, l, b.log) }})
-	return nil
-}
-
-// requestsEnd is how long requests under way may still take at a stop.
-const requestsEnd = 10 * time.Second
-
-// serveHTTP serves until ctx ends; then nothing new is accepted, and requests under way end.
-func serveHTTP(ctx context.Context, server *http.Server, l net.Listener, log *slog.Logger) error {
-	stopped := make(chan error, 1)
-	go func() { stopped <- server.Serve(l) }()
-	select {
-	case err := <-stopped:
-		return err
-	case <-ctx.Done():
-	}
-	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestsEnd)
-	defer cancel()
-	if err := server.Shutdown(patience); err != nil {
-		log.Warn("requests were still under way at the stop, and are cut off", "error", err)
-		_ = server.Close()
-	}
-	<-stopped
-	return nil
-}
-
-// closeListener closes a listener that a server may have closed before.
-func closeListener(l net.Listener) error {
-	if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		return err
-	}
 	return nil
 }

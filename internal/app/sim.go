@@ -2,9 +2,7 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 
 	"github.com/salvor-ha/salvor/internal/sim"
@@ -24,14 +22,14 @@ type SimOptions struct {
 }
 
 // Sim is a simulated cloud that listens: Keystone, Nova, Placement and BMCs, and /sim to kill hosts with.
-func Sim(ctx context.Context, o SimOptions) (*App, error) {
+func Sim(o SimOptions) (*App, error) {
 	hosts := o.Hosts
 	if hosts == 0 {
 		hosts = -1 // there, 0 is the default number
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Listen)
+	l, err := openListener(o.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", o.Listen, err)
+		return nil, err
 	}
 	cloud := sim.New(sim.Options{Seed: o.Seed, Hosts: hosts, Instances: o.Instances, Scale: o.Scale, Capacity: o.Capacity})
 	server := simhttp.New(cloud, simhttp.Options{PageLimit: o.PageLimit})

@@ -37,7 +37,7 @@ as for a misspelled option, and errors go to standard error; with an error the e
 	s := addSettings(cmd, env)
 	cmd.Flags().BoolVar(&all, "all", false, "options at their default too")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, warnings, err := config.Load(config.Sources{Files: s.files, Dirs: s.dirs, Env: env.Environ})
+		c, warnings, err := config.Load(s.sources())
 		for _, w := range warnings {
 			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w)
 		}

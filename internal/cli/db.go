@@ -26,13 +26,13 @@ func dbCommand(env Env) *cobra.Command {
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-")) // masakari-manage has --age_in_days
 	})
 	with := func(use func(cmd *cobra.Command, db *app.DB) error) func(*cobra.Command, []string) error {
-		return func(cmd *cobra.Command, _ []string) error {
-			c, log, end, err := s.load("db")
+		return func(cmd *cobra.Command, _ []string) (err error) {
+			c, log, err := s.load("db")
 			if err != nil {
 				return err
 			}
-			defer end()
-			db, err := app.OpenDB(cmd.Context(), c, log)
+			defer func() { err = errors.Join(err, log.Close()) }()
+			db, err := app.OpenDB(cmd.Context(), c, log.Logger)
 			if err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -61,13 +62,23 @@ func roleCommand(env Env, mk maker, listens bool, cmd *cobra.Command) *cobra.Com
 			"masakari_api_listen_port; port 0 is any free one")
 	}
 	role := cmd.Name()
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, log, end, err := s.load(role)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		c, log, err := s.load(role)
 		if err != nil {
 			return err
 		}
-		defer end()
-		a, err := mk(cmd.Context(), app.Options{Config: c, Log: log, Listen: listen})
+		defer func() {
+			if err != nil && (c.Log.File != "" || c.Log.Dir != "") { // standard error gets it anyway
+				log.Error("ended", "error", err)
+			}
+			err = errors.Join(err, log.Close())
+		}()
+		ctx, stop := context.WithCancel(cmd.Context())
+		var reread sync.WaitGroup
+		reread.Go(func() { s.rereadOnHangup(ctx, log) })
+		defer reread.Wait()
+		defer stop()
+		a, err := mk(ctx, app.Options{Config: c, Log: log.Logger, Listen: listen})
 		if err != nil {
 			return err
 		}

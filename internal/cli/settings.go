@@ -1,11 +1,10 @@
 package cli
 
 import (
-	"log/slog"
-
 	"github.com/spf13/cobra"
 
 	"github.com/salvor-ha/salvor/internal/config"
+	"github.com/salvor-ha/salvor/internal/telemetry"
 )
 
 // settings are the flags of every command that reads masakari.conf.
@@ -24,18 +23,22 @@ func addSettings(cmd *cobra.Command, env Env) *settings {
 	return s
 }
 
-// load reads the configuration and says on the log what in it has no effect.
-func (s *settings) load(role string) (*config.Config, *slog.Logger, func(), error) {
-	c, warnings, err := config.Load(config.Sources{Files: s.files, Dirs: s.dirs, Env: s.env.Environ})
+func (s *settings) sources() config.Sources {
+	return config.Sources{Files: s.files, Dirs: s.dirs, Env: s.env.Environ}
+}
+
+// load reads the configuration, opens its log, and says there what in it has no effect.
+func (s *settings) load(role string) (*config.Config, *telemetry.Log, error) {
+	c, warnings, err := config.Load(s.sources())
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	log, end, err := logger(c, role, s.env.Stderr)
+	log, err := openLog(c, role, s.env.Stderr)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	for _, w := range warnings {
 		log.Warn(w.String())
 	}
-	return c, log, end, nil
+	return c, log, nil
 }

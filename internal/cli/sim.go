@@ -24,14 +24,14 @@ injected, below /sim.`,
   curl -X POST http://127.0.0.1:18774/sim/hosts/host-1/revive
   curl -s http://127.0.0.1:18774/sim/state                      what is true, not what Nova believes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Log = plainLogger(env.Stderr)
+			o.Log = plainLog(env.Stderr)
 			if o.Hosts < 0 || o.Instances < 0 || o.PageLimit < 0 || o.Capacity < 0 || o.Scale <= 0 {
 				return usagef("numbers are not negative, and --scale is above 0")
 			}
 			if o.Hosts == 0 && o.Instances > 0 {
 				return usagef("--instances needs --hosts")
 			}
-			a, err := app.Sim(cmd.Context(), o)
+			a, err := app.Sim(o)
 			if err != nil {
 				return err
 			}

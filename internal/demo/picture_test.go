@@ -1,34 +1,66 @@
-package main
+package demo
 
 import (
+	"errors"
+	"flag"
 	"fmt"
 	"html"
+	"os"
 	"strings"
+	"testing"
 	"time"
 	"unicode/utf8"
-
-	"github.com/salvor-ha/salvor/internal/demo"
 )
 
+// The picture in the README is drawn from a real run, by:
+//
+//	go test ./internal/demo -run Picture -picture ../../docs/demo.svg
+var pictureFile = flag.String("picture", "", "draw the demonstration as an animated SVG into this file")
+
+func TestPicture(t *testing.T) {
+	if *pictureFile == "" {
+		drawn := draw([]frame{{0, " \x1b[1msalvor\x1b[m & co"}, {time.Second, "   \x1b[31mdead\x1b[m"}})
+		for _, want := range []string{`class="bold">salvor</tspan>`, `&amp; co</tspan>`, `<tspan x="25.2" class="c1">dead</tspan>`, "20.00%{transform:translateX(-838.4px)}"} {
+			if !strings.Contains(drawn, want) {
+				t.Errorf("%s is missing in:\n%s", want, drawn)
+			}
+		}
+		return
+	}
+	w, err := start(t.Context(), Options{Hosts: 6, Instances: 24, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames, err := record(t.Context(), w, columns, rows)
+	if err := errors.Join(err, w.stop()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(*pictureFile, []byte(draw(frames)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 const (
-	cell   = 8.4 // width of a character, in pixels
-	line   = 19  // height of a row
-	margin = 16
-	pause  = 4 * time.Second // of the last frame, before it begins anew
+	columns = 96
+	rows    = 27
+	cell    = 8.4 // width of a character, in pixels
+	line    = 19  // height of a row
+	margin  = 16
+	pause   = 4 * time.Second // of the last frame, before it begins anew
 )
 
 // draw lays all frames side by side on a film strip that moves on by one frame at a time. Rows that several frames share are
 // drawn once. Where nothing moves, or moving is not wanted, the last frame is shown.
-func draw(frames []demo.Frame) string {
+func draw(frames []frame) string {
 	width, height := columns*cell+2*margin, rows*line+2*margin
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d" role="img" aria-label="%s">`+"\n",
 		width, height, width, height, "A host dies in salvor demo, and its instances come back on other hosts")
-	whole := frames[len(frames)-1].At - frames[0].At + pause
+	whole := frames[len(frames)-1].at - frames[0].at + pause
 	fmt.Fprintf(&b, "<style>\n%s.film{transform:translateX(%.1fpx);animation:film %.1fs steps(1,end) infinite}\n@keyframes film{\n",
 		style, -width*float64(len(frames)-1), whole.Seconds())
 	for k, f := range frames {
-		fmt.Fprintf(&b, "%.2f%%{transform:translateX(%.1fpx)}\n", 100*float64(f.At-frames[0].At)/float64(whole), -width*float64(k))
+		fmt.Fprintf(&b, "%.2f%%{transform:translateX(%.1fpx)}\n", 100*float64(f.at-frames[0].at)/float64(whole), -width*float64(k))
 	}
 	b.WriteString("}\n@media (prefers-reduced-motion:reduce){.film{animation:none}}\n</style>\n")
 	fmt.Fprintf(&b, `<rect width="%.0f" height="%d" rx="8" class="back"/>`+"\n", width, height)
@@ -36,7 +68,7 @@ func draw(frames []demo.Frame) string {
 	names := map[string]string{}
 	var defs, uses strings.Builder
 	for k, f := range frames {
-		for row, text := range strings.Split(f.Screen, "\n") {
+		for row, text := range strings.Split(f.screen, "\n") {
 			drawn := drawRow(text)
 			if drawn == "" {
 				continue

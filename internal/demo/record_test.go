@@ -2,37 +2,27 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
-// Frame is what the terminal shows from a moment on, with the escape sequences of its colours.
-type Frame struct {
-	At     time.Duration
-	Screen string
+// frame is what the terminal shows from a moment on, with the escape sequences of its colours.
+type frame struct {
+	at     time.Duration
+	screen string
 }
 
 // recordEvery is the pace of a recording.
 const recordEvery = 200 * time.Millisecond
 
-// Record runs the demonstration as Show does, for a terminal of this size that nobody sits at, until shortly after the first
-// host's instances are back. The README's picture is made of it.
-func Record(ctx context.Context, o Options, width, height int) ([]Frame, error) {
-	w, err := start(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	frames, err := record(ctx, w, width, height)
-	return frames, errors.Join(err, w.stop())
-}
-
-func record(ctx context.Context, w *world, width, height int) ([]Frame, error) {
+// record runs the demonstration as Show does, for a terminal of this size that nobody sits at, until shortly after the first
+// host's instances are back.
+func record(ctx context.Context, w *world, width, height int) ([]frame, error) {
 	s, err := setUp(ctx, w)
 	if err != nil {
 		return nil, err
 	}
 	host := s.current().next()
-	var frames []Frame
+	var frames []frame
 	var ended time.Time
 	tick := time.NewTicker(recordEvery)
 	defer tick.Stop()
@@ -41,7 +31,7 @@ func record(ctx context.Context, w *world, width, height int) ([]Frame, error) {
 			return nil, err
 		}
 		scene := s.current()
-		frames = append(frames, Frame{scene.At.Sub(scene.Began), render(scene, width, height)})
+		frames = append(frames, frame{scene.At.Sub(scene.Began), render(scene, width, height)})
 		var err error
 		switch elapsed := scene.At.Sub(scene.Began); {
 		case len(scene.Incidents) == 0:

@@ -1,0 +1,81 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/engine"
+	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/store"
+	"github.com/salvor-ha/salvor/internal/telemetry"
+)
+
+// observer tells the metrics what the engine does.
+func observer(m *telemetry.Metrics) engine.Observer {
+	return engine.Observer{
+		Claimed: func(kind ha.UnitKind, takeover bool) { m.Claim(string(kind), takeover) },
+		Ended: func(kind ha.UnitKind, status ha.Status, took time.Duration) {
+			m.Recovery(string(kind), string(status), took)
+			if t, ok := reports[kind]; ok {
+				m.Notification(string(t), string(status))
+			}
+		},
+		Acted: func(kind ha.ActKind, class ha.Class, took time.Duration) { m.Act(string(kind), string(class), took) },
+		Held:  m.Held,
+	}
+}
+
+// reports are the types of notifications by the kind of unit that carries them out; a take-back has none.
+var reports = map[ha.UnitKind]ha.Type{ha.UnitHost: ha.TypeComputeHost, ha.UnitProcess: ha.TypeProcess, ha.UnitInstance: ha.TypeVM}
+
+// counted counts reports by what was decided upon them.
+type counted struct {
+	*store.Store
+	metrics *telemetry.Metrics
+}
+
+func (c counted) Admit(ctx context.Context, r ha.Report, interval time.Duration) (ha.Notification, error) {
+	n, err := c.Store.Admit(ctx, r, interval)
+	c.metrics.Admission(string(r.Type), verdict(err))
+	return n, err
+}
+
+func verdict(err error) string {
+	var (
+		duplicate   *ha.DuplicateError
+		maintenance *ha.MaintenanceError
+		unknown     *ha.NotFoundError
+	)
+	switch {
+	case err == nil:
+		return "admitted"
+	case errors.As(err, &duplicate):
+		return "duplicate"
+	case errors.As(err, &maintenance):
+		return "maintenance"
+	case errors.As(err, &unknown):
+		return "unknown host"
+	default:
+		return "failed"
+	}
+}
+
+// addMetrics serves /metrics where [salvor] metrics_listen says.
+func (b *builder) addMetrics() error {
+	if b.cfg.Salvor.MetricsListen == "" {
+		return nil
+	}
+	l, err := openListener(b.cfg.Salvor.MetricsListen)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", b.metrics.Handler())
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second}
+	b.log.Info("metrics", "at", "http://"+l.Addr().String()+"/metrics")
+	b.app.closing(func() error { return closeListener(l) })
+	b.app.parts = append(b.app.parts, part{"metrics", func(ctx context.Context) error { return serveHTTP(ctx, server, l, b.log) }})
+	return nil
+}

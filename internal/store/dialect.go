@@ -1,0 +1,82 @@
+package store
+
+import (
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/salvor-ha/salvor/internal/store/rules"
+)
+
+// dialect is where the databases differ beyond what bun knows.
+type dialect struct {
+	name string
+	// now is the database's clock as an expression: UTC, microseconds.
+	now func() bun.Safe
+	// returning: UPDATE … RETURNING works.
+	returning bool
+	// nullsFirst: the database sorts NULLs first unless it is told otherwise.
+	nullsFirst bool
+	// classify sorts an error of the driver.
+	classify func(error) class
+}
+
+var (
+	sqliteDialect = dialect{
+		name: sqlite,
+		// SQLite has no server: its clock is this process's, so that it runs on virtual time too.
+		now:       func() bun.Safe { return literal(time.Now()) },
+		returning: true, nullsFirst: true,
+		classify: classifySQLite,
+	}
+	mysqlDialect = dialect{
+		name:       mysql,
+		now:        func() bun.Safe { return "UTC_TIMESTAMP(6)" },
+		nullsFirst: true,
+		classify:   classifyMySQL,
+	}
+	postgresDialect = dialect{
+		name:      postgres,
+		now:       func() bun.Safe { return "(clock_timestamp() AT TIME ZONE 'UTC')::timestamp(6)" },
+		returning: true,
+		classify:  classifyPostgres,
+	}
+)
+
+// later is the database's clock plus d, as an expression.
+func (d dialect) later(after time.Duration) bun.Safe {
+	us := after.Microseconds()
+	switch d.name {
+	case mysql:
+		return bun.Safe(string(d.now()) + " + INTERVAL " + itoa(us) + " MICROSECOND")
+	case postgres:
+		return bun.Safe(string(d.now()) + " + INTERVAL '" + itoa(us) + " microseconds'")
+	default:
+		return literal(time.Now().Add(after))
+	}
+}
+
+// keep is the ON clause by which an INSERT leaves an existing row with the same key as it is.
+func (d dialect) keep(columns string) string {
+	if d.name == mysql {
+		return "DUPLICATE KEY UPDATE id = id"
+	}
+	return "CONFLICT (" + columns + ") DO NOTHING"
+}
+
+const timeLayout = "2006-01-02 15:04:05.000000"
+
+// literal writes a time as all three databases read it and as SQLite compares it: UTC, always six fraction digits.
+func literal(t time.Time) bun.Safe {
+	if t.IsZero() {
+		return "NULL"
+	}
+	return bun.Safe("'" + rules.Micro(t).Format(timeLayout) + "'")
+}
+
+func literalPtr(t *time.Time) bun.Safe {
+	if t == nil {
+		return "NULL"
+	}
+	return literal(*t)
+}

@@ -1,0 +1,88 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/store/rules"
+)
+
+// Purge removes for good what is older than ageDays, as package store does.
+func (s *Store) Purge(ctx context.Context, ageDays, maxRows int) (removed int, err error) {
+	err = s.run(ctx, "Purge", func(t *tx) error {
+		if err := rules.CheckPurge(ageDays, maxRows, t.now); err != nil {
+			return err
+		}
+		before := t.now.AddDate(0, 0, -ageDays)
+		full := func() bool { return maxRows > 0 && removed == maxRows }
+		for _, n := range slices.Clone(t.noteOrder) {
+			if !full() && !n.Status.Open() && n.UpdatedAt != nil && n.UpdatedAt.Before(before) && !t.atWork(n.UUID) {
+				t.purgeNote(n)
+				removed++
+			}
+		}
+		for uuid, h := range t.hosts {
+			if !full() && h.deletedAt != nil && h.deletedAt.Before(before) {
+				t.purgeHost(h)
+				delete(t.hosts, uuid)
+				removed++
+			}
+		}
+		for uuid, seg := range t.segments {
+			if !full() && seg.deletedAt != nil && seg.deletedAt.Before(before) && len(t.hostsOf[uuid]) == 0 {
+				delete(t.segments, uuid)
+				removed++
+			}
+		}
+		t.purgeUnits(before)
+		return nil
+	})
+	return removed, err
+}
+
+func (t *tx) atWork(notification string) bool {
+	return slices.ContainsFunc(t.worksOf[notification], func(w *work) bool { return w.EndedAt == nil })
+}
+
+func (t *tx) purgeNote(n *note) {
+	for _, m := range t.moves[n.UUID] {
+		delete(t.moveUUIDs, m.UUID)
+	}
+	delete(t.moves, n.UUID)
+	for _, w := range t.worksOf[n.UUID] {
+		t.purgeWork(w)
+	}
+	delete(t.worksOf, n.UUID)
+	delete(t.notes, n.UUID)
+	same := func(e *note) bool { return e == n }
+	t.noteOrder = slices.DeleteFunc(t.noteOrder, same)
+	t.notesOf[n.key] = slices.DeleteFunc(t.notesOf[n.key], same)
+}
+
+func (t *tx) purgeWork(w *work) {
+	for _, e := range t.journal[w.ID] {
+		delete(t.written, entryKey{e.WorkID, e.Epoch, e.Seq})
+	}
+	delete(t.journal, w.ID)
+	delete(t.works, w.ID)
+}
+
+func (t *tx) purgeHost(h *host) {
+	for _, c := range t.claimsOn[h.UUID] {
+		delete(t.claims, claimKey{c.HostUUID, c.What, c.Reason, c.Detail})
+	}
+	delete(t.claimsOn, h.UUID)
+	t.hostsOf[h.SegmentUUID] = slices.DeleteFunc(t.hostsOf[h.SegmentUUID], func(e *host) bool { return e == h })
+}
+
+// purgeUnits removes ended take-backs, which have no notification to go with.
+func (t *tx) purgeUnits(before time.Time) {
+	t.worksOf[""] = slices.DeleteFunc(t.worksOf[""], func(w *work) bool {
+		old := w.EndedAt != nil && w.EndedAt.Before(before)
+		if old {
+			t.purgeWork(w)
+		}
+		return old
+	})
+}

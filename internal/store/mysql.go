@@ -1,0 +1,150 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+)
+
+const (
+	dialTimeout = 5 * time.Second
+	ioTimeout   = 30 * time.Second // an answer that takes longer is lost
+)
+
+// mysqlNodes returns a connector for each host of t.
+func mysqlNodes(t target, c Config) (*nodes, error) {
+	tlsConfig, err := mysqlTLS(t)
+	if err != nil {
+		return nil, err
+	}
+	n := &nodes{}
+	add := func(network, addr string) error {
+		cfg := mysqldriver.NewConfig()
+		cfg.User, cfg.Passwd, cfg.DBName = t.user, t.password, t.name
+		cfg.Net, cfg.Addr = network, addr
+		cfg.ParseTime, cfg.Loc = true, time.UTC
+		cfg.ClientFoundRows = true // a conditional write tells by the rows it FOUND whether it was applied
+		cfg.InterpolateParams = true
+		cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = dialTimeout, ioTimeout, ioTimeout
+		cfg.Logger = &mysqldriver.NopLogger{} // what it would print comes back as an error too
+		if err := cfg.Apply(mysqldriver.Charset("utf8mb4", "")); err != nil {
+			return err
+		}
+		if tlsConfig != nil {
+			cfg.TLS = tlsConfig.Clone()
+			if cfg.TLS.ServerName == "" {
+				cfg.TLS.ServerName, _, _ = net.SplitHostPort(addr)
+			}
+		}
+		inner, err := mysqldriver.NewConnector(cfg)
+		if err != nil {
+			return fmt.Errorf("database %s: its parameters do not fit together", t.where())
+		}
+		n.all = append(n.all, &mysqlSession{Connector: inner, sets: mysqlSets(c)})
+		n.names = append(n.names, addr)
+		return nil
+	}
+	if socket := t.query.Get("unix_socket"); socket != "" {
+		return n, add("unix", socket)
+	}
+	for _, h := range t.hosts {
+		if err := add("tcp", h); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// mysqlTLS reads the parameters that PyMySQL and mysqlclient take: ssl_ca, ssl_cert, ssl_key, ssl_verify_identity.
+func mysqlTLS(t target) (*tls.Config, error) {
+	ca, cert, key := t.query.Get("ssl_ca"), t.query.Get("ssl_cert"), t.query.Get("ssl_key")
+	if ca == "" && cert == "" {
+		return nil, nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("ssl_ca of the database URL: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("ssl_ca of the database URL: %s holds no certificate", ca)
+		}
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("ssl_cert and ssl_key of the database URL: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	if ca == "" {
+		cfg.InsecureSkipVerify = true // as the Python drivers: without a CA the line is encrypted, its end not proven
+	} else if v := t.query.Get("ssl_verify_identity"); v == "" || v == "false" || v == "0" {
+		cfg.InsecureSkipVerify = true // the chain is checked, the name is not
+		cfg.VerifyConnection = verifyChain(cfg.RootCAs)
+	}
+	return cfg, nil
+}
+
+func verifyChain(roots *x509.CertPool) func(tls.ConnectionState) error {
+	return func(s tls.ConnectionState) error {
+		if len(s.PeerCertificates) == 0 {
+			return errors.New("the database server showed no certificate")
+		}
+		opts := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
+		for _, c := range s.PeerCertificates[1:] {
+			opts.Intermediates.AddCert(c)
+		}
+		_, err := s.PeerCertificates[0].Verify(opts)
+		return err
+	}
+}
+
+// mysqlSets are the statements that make a session ours. READ COMMITTED: what a statement finds was committed when it
+// began, so a decision made after a touch sees all that the row's earlier touchers wrote, and no gap is locked.
+func mysqlSets(c Config) []string {
+	sets := []string{
+		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d, time_zone = '+00:00', sql_mode = "+
+			"'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+			max(1, int(c.LockWait/time.Second))),
+	}
+	if c.SyncWait > 0 {
+		sets = append(sets, fmt.Sprintf("SET SESSION wsrep_sync_wait = %d", c.SyncWait))
+	}
+	return sets
+}
+
+// mysqlSession prepares each new session.
+type mysqlSession struct {
+	driver.Connector
+	sets []string
+}
+
+const errUnknownVariable = 1193 // no Galera here
+
+func (s *mysqlSession) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := s.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, set := range s.sets {
+		_, err := c.(driver.ExecerContext).ExecContext(ctx, set, nil)
+		var refused *mysqldriver.MySQLError
+		if err != nil && !(errors.As(err, &refused) && refused.Number == errUnknownVariable) {
+			c.Close()
+			return nil, fmt.Errorf("%s: %w", set, err)
+		}
+	}
+	return c, nil
+}

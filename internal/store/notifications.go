@@ -1,0 +1,198 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/store/rules"
+)
+
+type notificationRow struct {
+	bun.BaseModel `bun:"table:notifications,alias:t"`
+	common
+	UUID           string  `bun:"notification_uuid"`
+	GeneratedTime  stamp   `bun:"generated_time"`
+	SourceHostUUID string  `bun:"source_host_uuid"`
+	Type           string  `bun:"type"`
+	Payload        string  `bun:"payload"`
+	Status         string  `bun:"status"`
+	SegmentUUID    *string `bun:"failover_segment_uuid"`
+	Message        *string `bun:"message"`
+	UnitKey        string  `bun:"unit_key"` // of the unit of work that handles it
+	Event          string  `bun:"event"`    // STARTED or STOPPED, so that queries can ask for it
+}
+
+// openStatus is the condition of a notification that a recovery is still owed for (ha.Status.Open).
+const openStatus = "deleted = 0 AND status IN ('new', 'running', 'error')"
+
+func (r notificationRow) notification() ha.Notification {
+	return ha.Notification{
+		Stamps: r.stamps(), ID: r.ID, UUID: r.UUID, GeneratedTime: r.GeneratedTime.Time, SourceHostUUID: r.SourceHostUUID,
+		SegmentUUID: r.SegmentUUID, Type: ha.Type(r.Type), Payload: rules.ReadPayload(r.Payload), Status: ha.Status(r.Status), Message: r.Message,
+	}
+}
+
+func rowOfNotification(n ha.Notification) notificationRow {
+	_, key := n.UnitKey()
+	return notificationRow{
+		common: common{CreatedAt: stamp{n.CreatedAt}, UpdatedAt: stampOf(n.UpdatedAt)},
+		UUID:   n.UUID, GeneratedTime: stamp{n.GeneratedTime}, SourceHostUUID: n.SourceHostUUID, Type: string(n.Type),
+		Payload: rules.PayloadText(n.Payload), Status: string(n.Status), SegmentUUID: n.SegmentUUID, Message: n.Message,
+		UnitKey: key, Event: rules.Event(n),
+	}
+}
+
+var notificationList = list[notificationRow, ha.Notification]{
+	object: notificationRow.notification,
+	fields: rules.NotificationField,
+	uuid:   "notification_uuid",
+	columns: map[ha.Field]column{
+		ha.FieldGeneratedTime: {name: "generated_time"}, ha.FieldSourceHostUUID: {name: "source_host_uuid"}, ha.FieldType: {name: "type"},
+		ha.FieldPayload: {name: "payload", null: true}, ha.FieldStatus: {name: "status"},
+		ha.FieldSegment: {name: "failover_segment_uuid", null: true}, ha.FieldMessage: {name: "message", null: true},
+	},
+}
+
+// Notifications lists notifications.
+func (s *Store) Notifications(ctx context.Context, f ha.NotificationFilter, p ha.Page) ([]ha.Notification, error) {
+	return notificationList.page(ctx, s, "listing notifications", p, func(q *bun.SelectQuery) {
+		equal(q, "source_host_uuid", f.SourceHostUUID)
+		equal(q, "type", f.Type)
+		equal(q, "status", f.Status)
+		if f.GeneratedSince != nil {
+			q.Where("generated_time >= ?", literal(*f.GeneratedSince))
+		}
+	})
+}
+
+// Notification returns a notification.
+func (s *Store) Notification(ctx context.Context, uuid string) (ha.Notification, error) {
+	var found *notificationRow
+	err := s.read(ctx, "reading a notification", func(ctx context.Context, db bun.IDB) (err error) {
+		found, err = one[notificationRow](ctx, db, "notification_uuid = ? AND deleted = 0", uuid)
+		return err
+	})
+	switch {
+	case err != nil:
+		return ha.Notification{}, err
+	case found == nil:
+		return ha.Notification{}, &ha.NotFoundError{Kind: ha.KindNotification, ID: uuid}
+	default:
+		return found.notification(), nil
+	}
+}
+
+// Admit decides about a report and stores it, in one transaction whose first statement touches the host's row: whoever
+// decides about the same host waits, or on another Galera node is refused and decides again (rule A1).
+func (s *Store) Admit(ctx context.Context, r ha.Report, interval time.Duration) (ha.Notification, error) {
+	var admitted ha.Notification
+	own := func(ctx context.Context, tx bun.Tx) (bool, error) {
+		row, err := one[notificationRow](ctx, tx, "notification_uuid = ?", r.UUID)
+		if err == nil && row != nil {
+			admitted = row.notification()
+		}
+		return row != nil, err
+	}
+	err := s.write(ctx, "admitting a report", func(ctx context.Context, tx bun.Tx) error {
+		n, err := s.admit(ctx, tx, r, interval)
+		if err == nil {
+			admitted = n
+		}
+		return err
+	}, func(ctx context.Context) (found bool, err error) {
+		err = s.write(ctx, "looking for an admitted report", func(ctx context.Context, tx bun.Tx) error {
+			if _, err := changed(ctx, tx, touchByName, rules.Fold(r.Hostname)); err != nil {
+				return err
+			}
+			found, err = own(ctx, tx)
+			return err
+		}, nil)
+		return found, err
+	})
+	if s.duplicate(err) { // of its uuid: the caller's own, whose host is another's by now
+		var found bool
+		if ferr := s.write(ctx, "looking for an admitted report", func(ctx context.Context, tx bun.Tx) (err error) {
+			found, err = own(ctx, tx)
+			return err
+		}, nil); ferr == nil && found {
+			return admitted, nil
+		}
+	}
+	if err != nil {
+		return ha.Notification{}, err
+	}
+	return admitted, nil
+}
+
+const touchByName = "UPDATE hosts SET touch = touch + 1 WHERE name_key = ? AND deleted = 0"
+
+func (s *Store) admit(ctx context.Context, tx bun.Tx, r ha.Report, interval time.Duration) (ha.Notification, error) {
+	none := ha.Notification{}
+	missing := &ha.NotFoundError{Kind: ha.KindHost, ID: r.Hostname}
+	name := rules.Fold(r.Hostname)
+	if !rules.Storable(name) {
+		return none, missing
+	}
+	n, err := changed(ctx, tx, touchByName, name)
+	if err != nil {
+		return none, err
+	}
+	if n == 0 {
+		return none, missing
+	}
+	var host struct {
+		hostRow
+		Now stamp `bun:"now"`
+	}
+	if err := tx.NewSelect().Model(&host.hostRow).ColumnExpr("t.*, ? AS now", s.d.now()).Where("name_key = ? AND deleted = 0", name).Scan(ctx, &host); err != nil {
+		return none, err
+	}
+	h := host.host()
+	admitted := rules.Admitted(r, h, host.Now.Time)
+	row := rowOfNotification(admitted)
+	recent, err := recentOf(ctx, tx, row, r, interval)
+	if err != nil {
+		return none, err
+	}
+	for _, have := range recent {
+		if have.UUID == r.UUID {
+			return have, nil
+		}
+	}
+	if h.OnMaintenance {
+		claims, err := claimsOf(ctx, tx, h.UUID)
+		if err != nil {
+			return none, err
+		}
+		if ha.OperatorMaintenance(h, claims) {
+			return none, &ha.MaintenanceError{Host: h.Name, Type: r.Type}
+		}
+	}
+	if verdict, twin := ha.Admission(r, recent, interval); verdict == ha.Duplicate {
+		return none, &ha.DuplicateError{Host: h.Name, Type: r.Type, Twin: twin.UUID}
+	}
+	if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
+		return none, err
+	}
+	return row.notification(), s.signal(ctx, tx, rules.Signals(admitted)...)
+}
+
+// recentOf are the notifications that admission compares a report with: of the same unit key and host, all that are open
+// and those generated since the interval began, the nearest first.
+func recentOf(ctx context.Context, tx bun.Tx, row notificationRow, r ha.Report, interval time.Duration) ([]ha.Notification, error) {
+	var rows []notificationRow
+	err := tx.NewRaw("SELECT * FROM (SELECT * FROM notifications WHERE unit_key = ? AND status IN ('new', 'running', 'error') "+
+		"AND deleted = 0 AND source_host_uuid = ? ORDER BY id DESC LIMIT ?) AS a "+
+		"UNION ALL SELECT * FROM (SELECT * FROM notifications WHERE unit_key = ? AND generated_time >= ? "+
+		"AND deleted = 0 AND source_host_uuid = ? AND status NOT IN ('new', 'running', 'error') ORDER BY generated_time LIMIT ?) AS b",
+		row.UnitKey, row.SourceHostUUID, rules.AdmissionLimit,
+		row.UnitKey, literal(rules.AdmissionFrom(r, interval)), row.SourceHostUUID, rules.AdmissionLimit).Scan(ctx, &rows)
+	recent := make([]ha.Notification, len(rows))
+	for i, row := range rows {
+		recent[i] = row.notification()
+	}
+	return recent, err
+}

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"database/sql"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/uptrace/bun/schema"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/store/rules"
+)
+
+// stamp is a time in a row: NULL when zero, always UTC, never finer than microseconds.
+type stamp struct{ time.Time }
+
+var (
+	_ schema.QueryAppender = stamp{}
+	_ sql.Scanner          = (*stamp)(nil)
+)
+
+// AppendQuery writes the time as a literal.
+func (s stamp) AppendQuery(_ schema.QueryGen, b []byte) ([]byte, error) {
+	return append(b, literal(s.Time)...), nil
+}
+
+// Scan reads what the drivers give: a time, or text where an expression hides the column's type.
+func (s *stamp) Scan(src any) error {
+	var text string
+	switch v := src.(type) {
+	case nil:
+		s.Time = time.Time{}
+		return nil
+	case time.Time:
+		s.Time = v.UTC()
+		return nil
+	case string:
+		text = v
+	case []byte:
+		text = string(v)
+	default:
+		return fmt.Errorf("a time cannot be read from %T", src)
+	}
+	t, err := time.ParseInLocation("2006-01-02 15:04:05.999999", text, time.UTC)
+	if err != nil {
+		return fmt.Errorf("a time cannot be read from %q", text)
+	}
+	s.Time = t
+	return nil
+}
+
+func stampOf(t *time.Time) stamp {
+	if t == nil {
+		return stamp{}
+	}
+	return stamp{rules.Micro(*t)}
+}
+
+func (s stamp) ptr() *time.Time {
+	if s.IsZero() {
+		return nil
+	}
+	t := s.Time
+	return &t
+}
+
+// common are the columns that Masakari's tables begin with.
+type common struct {
+	CreatedAt stamp `bun:"created_at"`
+	UpdatedAt stamp `bun:"updated_at"`
+	DeletedAt stamp `bun:"deleted_at"`
+	Deleted   int64 `bun:"deleted"`
+	ID        int64 `bun:"id,pk,autoincrement"`
+}
+
+func (c common) stamps() ha.Stamps {
+	return ha.Stamps{CreatedAt: c.CreatedAt.Time, UpdatedAt: c.UpdatedAt.ptr()}
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,151 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// unitIsWhole: a claim and a load bring all rows that a plan needs.
+func unitIsWhole(f *fixture) {
+	s, err := f.CreateSegment(f.ctx, ha.Segment{
+		UUID: id(), Name: "s", ServiceType: "C", RecoveryMethod: ha.MethodReservedHost, Enabled: true, TrustReports: ptr(true),
+		Pause: &ha.Pause{By: "ops", Reason: "because"},
+	})
+	f.must(err)
+	h, peer := f.host(s.UUID), f.host(s.UUID)
+	n := f.admit(unsureDeath(h, 0))
+	l, u := f.claim("a", n)
+	if d := cmp.Diff(n, u.Notification); d != "" {
+		f.Fatalf("notification differs:\n%s", d)
+	}
+	s.Touch = u.Segment.Touch
+	if d := cmp.Diff(s, u.Segment); d != "" {
+		f.Fatalf("segment differs:\n%s", d)
+	}
+	if d := cmp.Diff(h, u.Host); d != "" {
+		f.Fatalf("host differs:\n%s", d)
+	}
+	if len(u.Queue) != 0 || len(u.Moves) != 0 || len(u.Claims) != 0 || len(u.Open) != 0 || len(u.Peers) != 2 {
+		f.Fatalf("a new unit has %+v", u)
+	}
+	if u.Now.IsZero() || u.Age < 0 || u.Age > time.Minute || u.Age != u.Now.Sub(n.CreatedAt) {
+		f.Fatalf("now is %v, age %v", u.Now, u.Age)
+	}
+
+	q1, q2 := f.admit(death(h, 10)), f.admit(start(h, 20))
+	f.admit(vm(h, 20, id())) // another key
+	f.commit(l,
+		ha.PutMove{Move: ha.VMove{UUID: id(), InstanceUUID: id(), InstanceName: "i"}},
+		ha.PutClaim{Claim: ha.Claim{HostUUID: h.UUID, What: ha.WhatForcedDown, Reason: ha.ReasonRecovery}},
+		ha.PutClaim{Claim: ha.Claim{HostUUID: peer.UUID, What: ha.WhatEnabled, Reason: ha.ReasonRecovery}},
+		ha.Write{Entry: ha.Entry{Seq: 1, Kind: ha.EntryIntent, Key: "k1", Open: true}},
+		ha.Write{Entry: ha.Entry{Seq: 2, Kind: ha.EntryIntent, Key: "k2", Open: true}},
+		ha.CloseIntent{Key: "k2"})
+	u = f.load(l)
+	if len(u.Queue) != 2 || u.Queue[0].UUID != q1.UUID || u.Queue[1].UUID != q2.UUID {
+		f.Fatalf("queue is %+v, want the two that came later, oldest first", u.Queue)
+	}
+	if len(u.Moves) != 1 || len(u.Claims) != 2 || len(u.Open) != 1 || u.Open[0].Key != "k1" {
+		f.Fatalf("moves %d, claims %d, open %+v", len(u.Moves), len(u.Claims), u.Open)
+	}
+	equal(f, "the signal", u.Signal, 2) // two notifications of its key
+
+	l2, u2 := f.takeOver("b", *l)
+	u2.Work, u2.Now, u2.Age = u.Work, u.Now, u.Age
+	if d := cmp.Diff(u, u2); d != "" {
+		f.Fatalf("a takeover loads something else:\n%s", d)
+	}
+	f.commit(l2, ha.SetNotification{UUID: q2.UUID, Status: ha.StatusFinished})
+	equal(f, "the queue's length", len(f.load(l2).Queue), 1)
+}
+
+// unitOfDeleted: the host and the segment may be deleted while their take-back goes on.
+func unitOfDeleted(f *fixture) {
+	h, n, l := f.incident()
+	f.commit(l, ha.StartUnit{Kind: ha.UnitTakeBack, HostUUID: h.UUID, SegmentUUID: h.SegmentUUID},
+		ha.PutClaim{Claim: ha.Claim{HostUUID: h.UUID, What: ha.WhatForcedDown, Reason: ha.ReasonRecovery}})
+	f.end(l, n, ha.StatusFinished)
+	f.must(f.DeleteSegment(f.ctx, h.SegmentUUID))
+	tb := f.poll("b").Units[0]
+	_, u := f.takeOver("b", ha.Lease{WorkID: tb.WorkID, Epoch: tb.Epoch, Beat: tb.Beat})
+	if u.Host.Name != h.Name || u.Segment.UUID != h.SegmentUUID || len(u.Claims) != 1 || len(u.Peers) != 0 {
+		f.Fatalf("unit of a deleted host is %+v", u)
+	}
+	if u.NotificationUUID != "" || u.Notification.UUID != "" || u.Age != 0 || len(u.Queue) != 0 {
+		f.Fatalf("a take-back has a notification: %+v", u.Notification)
+	}
+}
+
+// peers is what the brake counts.
+func peers(f *fixture) {
+	h, _, l := f.incident()
+	s := h.SegmentUUID
+	dying, started, busy, claimed, mine, theirs := f.host(s), f.host(s), f.host(s), f.host(s), f.host(s), f.host(s)
+	f.host(f.segment().UUID) // of another segment
+	f.must(f.DeleteHost(f.ctx, s, f.host(s).UUID))
+	f.admit(death(dying, 0))
+	f.admit(start(started, 0))
+	f.admit(vm(busy, 0, id()))
+	f.admit(process(busy, 0, ha.EventStopped))
+	f.commit(l,
+		ha.PutClaim{Claim: ha.Claim{HostUUID: claimed.UUID, What: ha.WhatForcedDown, Reason: ha.ReasonRecovery}},
+		ha.PutClaim{Claim: ha.Claim{HostUUID: busy.UUID, What: ha.WhatDisabled, Reason: ha.ReasonRecovery}},
+		ha.PutClaim{Claim: ha.Claim{HostUUID: started.UUID, What: ha.WhatDisabled, Reason: ha.ReasonProcess}},
+		ha.SetHost{UUID: mine.UUID, OnMaintenance: ptr(true)},
+		ha.PutClaim{Claim: ha.Claim{HostUUID: mine.UUID, What: ha.WhatMaintenance, Reason: ha.ReasonRecovery}})
+	_, err := f.UpdateHost(f.ctx, s, theirs.UUID, ha.HostPatch{OnMaintenance: ptr(true)})
+	f.must(err)
+	want := map[string]ha.Peer{
+		h.Name: {OpenIncident: true}, dying.Name: {OpenIncident: true}, started.Name: {}, busy.Name: {},
+		claimed.Name: {Claimed: true}, mine.Name: {}, theirs.Name: {Operator: true},
+	}
+	got := map[string]ha.Peer{}
+	for _, p := range f.load(l).Peers {
+		got[p.Name] = ha.Peer{OpenIncident: p.OpenIncident, Claimed: p.Claimed, Operator: p.Operator}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		f.Fatalf("peers differ:\n%s", d)
+	}
+}
+
+// others: recent starts of the segment, the host unit that others give way to, their acts in flight.
+func others(f *fixture) {
+	h, n, l := f.incident()
+	h2 := f.host(h.SegmentUUID)
+	l2, u2 := f.claim("b", f.admit(death(h2, 0)))
+	p, up := f.claim("c", f.admit(process(h, 0, ha.EventStopped)))
+	v, uv := f.claim("d", f.admit(vm(h, 0, id())))
+	equal(f, "the process unit's host unit", up.HostUnit, l.WorkID)
+	equal(f, "the instance unit's host unit", uv.HostUnit, l.WorkID)
+	equal(f, "another host unit's host unit", u2.HostUnit, int64(0))
+	equal(f, "the host unit's own", f.load(l).HostUnit, int64(0))
+
+	intent := func(seq int64) ha.Change {
+		return ha.Write{Entry: ha.Entry{Seq: seq, Kind: ha.EntryIntent, Key: "k", Open: true}}
+	}
+	f.commit(l, intent(1))
+	f.commit(p, intent(1))
+	f.commit(v, intent(1), ha.Write{Entry: ha.Entry{Seq: 2, Kind: ha.EntryNote}})
+	f.commit(l2, intent(1))
+	equal(f, "acts in flight beside the host unit", f.load(l).InFlight, 2)
+	f.commit(v, ha.CloseIntent{Key: "k"})
+	equal(f, "acts in flight beside the host unit", f.load(l).InFlight, 1)
+
+	now := f.load(l).Now
+	f.commit(l, ha.SetRecovery{Recovery: ha.Recovery{StartedAt: ptr(now)}})
+	f.commit(p, ha.SetRecovery{Recovery: ha.Recovery{StartedAt: ptr(now)}}) // no host's
+	equal(f, "recent starts, seen by the other", f.load(l2).RecentStarts, 1)
+	equal(f, "recent starts, its own not counted", f.load(l).RecentStarts, 0)
+	f.end(l, n, ha.StatusFinished)
+	equal(f, "recent starts, an ended one too", f.load(l2).RecentStarts, 1)
+	equal(f, "the process unit's host unit after its end", f.load(p).HostUnit, int64(0))
+	l3, _ := f.claim("e", f.admit(death(h, 1000)))
+	f.commit(l3, ha.SetRecovery{Recovery: ha.Recovery{StartedAt: ptr(now.Add(-2 * time.Minute))}})
+	equal(f, "recent starts, not those of long ago", f.load(l2).RecentStarts, 1)
+	elsewhere := f.host(f.segment().UUID)
+	l4, _ := f.claim("f", f.admit(death(elsewhere, 0)))
+	equal(f, "recent starts of another segment", f.load(l4).RecentStarts, 0)
+}

@@ -59,7 +59,7 @@ func (s *Store) putClaim(ctx context.Context, tx bun.Tx, c ha.Claim, now time.Ti
 	if !c.Since.IsZero() {
 		row.Since = stamp{c.Since}
 	}
-	_, err = tx.NewInsert().Model(&row).Exec(ctx)
+	_, err = tx.NewInsert().Model(&row).ExcludeColumn("id").On(s.d.keep("host_uuid, what, reason, detail")).Returning("NULL").Exec(ctx)
 	return err
 }
 

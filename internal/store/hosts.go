@@ -167,7 +167,7 @@ func (s *Store) UpdateHost(ctx context.Context, segment, uuid string, p ha.HostP
 		}
 	}, nil)
 	if s.duplicate(err) {
-		return ha.Host{}, &ha.ExistsError{Kind: ha.KindHost, Name: *p.Name}
+		return ha.Host{}, &ha.ExistsError{Kind: ha.KindHost, Name: h.Name}
 	}
 	return h, err
 }

@@ -94,12 +94,15 @@ func (s *Store) settleClaim(ctx context.Context, r ha.ClaimRequest, unit *ha.Uni
 // fence is what every write of an owner begins with: it moves the beat where id, owner and epoch still are the lease's,
 // else nothing may be written. It returns the row as it is then, which stays locked, and the database's clock.
 func (s *Store) fence(ctx context.Context, tx bun.Tx, l ha.Lease) (workRow, time.Time, error) {
+	if l.Owner == "" { // nobody's is nobody's to write
+		return workRow{}, time.Time{}, ha.ErrFenced
+	}
 	n, err := changed(ctx, tx, "UPDATE work SET beat = beat + 1, next_look_at = ? WHERE id = ? AND epoch = ? AND owner = ?",
 		s.d.now(), l.WorkID, l.Epoch, l.Owner)
 	if err != nil {
 		return workRow{}, time.Time{}, err
 	}
-	if n == 0 || l.Owner == "" {
+	if n == 0 {
 		return workRow{}, time.Time{}, ha.ErrFenced
 	}
 	return s.workNow(ctx, tx, "t.id = ?", l.WorkID)
@@ -123,6 +126,9 @@ func (s *Store) beat(ctx context.Context, l *ha.Lease) (ha.Beat, error) {
 		Beat    int64 `bun:"beat"`
 		Signals int64 `bun:"signals"`
 		Now     stamp `bun:"db_now"`
+	}
+	if l.Owner == "" {
+		return ha.Beat{}, ha.ErrFenced
 	}
 	err := s.repeat(ctx, "beating", func(ctx context.Context) error {
 		const update = "UPDATE work SET beat = beat + 1, next_look_at = ? WHERE id = ? AND epoch = ? AND owner = ?"

@@ -142,7 +142,7 @@ func (s *Store) UpdateSegment(ctx context.Context, uuid string, p ha.SegmentPatc
 		return err
 	}, nil)
 	if s.duplicate(err) {
-		return ha.Segment{}, &ha.ExistsError{Kind: ha.KindSegment, Name: *p.Name}
+		return ha.Segment{}, &ha.ExistsError{Kind: ha.KindSegment, Name: seg.Name}
 	}
 	return seg, err
 }

@@ -70,6 +70,9 @@ type Store struct {
 	retryFor time.Duration
 }
 
+// newerTables lets this program read tables that a newer one has added columns to, while a cluster is upgraded.
+var newerTables = bun.WithDiscardUnknownColumns()
+
 // Open connects to the database. It fails with *ha.UnavailableError when the database does not answer. It creates no
 // table: see Sync.
 func Open(ctx context.Context, c Config) (*Store, error) {
@@ -103,7 +106,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if t.database == mysql {
 		b = mysqldialect.New()
 	}
-	s.db = bun.NewDB(pool, b)
+	s.db = bun.NewDB(pool, b, newerTables)
 	s.reads = s.db
 	return s, nil
 }
@@ -120,7 +123,7 @@ func (s *Store) openSQLite(ctx context.Context, t target, c Config) error {
 	if err := s.reach(ctx, writer); err != nil {
 		return err
 	}
-	s.db = bun.NewDB(writer, sqlitedialect.New())
+	s.db = bun.NewDB(writer, sqlitedialect.New(), newerTables)
 	s.reads = s.db
 	if t.name == "" {
 		return nil
@@ -132,7 +135,7 @@ func (s *Store) openSQLite(ctx context.Context, t target, c Config) error {
 	readers := sql.OpenDB(c.Wrap(r))
 	readers.SetMaxOpenConns(min(c.MaxOpen, 2*runtime.GOMAXPROCS(0)))
 	readers.SetMaxIdleConns(2)
-	s.reads = bun.NewDB(readers, sqlitedialect.New())
+	s.reads = bun.NewDB(readers, sqlitedialect.New(), newerTables)
 	return nil
 }
 

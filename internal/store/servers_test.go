@@ -1,0 +1,107 @@
+package store_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/salvor-ha/salvor/internal/store"
+	"github.com/salvor-ha/salvor/internal/store/storetest"
+)
+
+// A server makes databases for tests; each has a random name and is dropped at the end.
+type server struct {
+	name string
+	// run carries out a statement as the server's administrator.
+	run func(ctx context.Context, statement string) error
+	url func(database string) string
+}
+
+// mariadbSocket is where Debian's MariaDB listens for root.
+const mariadbSocket = "/run/mysqld/mysqld.sock"
+
+var mariadb = server{
+	name: "MariaDB",
+	run: func(ctx context.Context, statement string) error {
+		cfg := mysql.NewConfig()
+		cfg.User, cfg.Net, cfg.Addr = "root", "unix", mariadbSocket
+		c, err := mysql.NewConnector(cfg)
+		if err != nil {
+			return err
+		}
+		db := sql.OpenDB(c)
+		defer db.Close()
+		_, err = db.ExecContext(ctx, statement)
+		return err
+	},
+	url: func(database string) string {
+		return "mysql+pymysql://root@/" + database + "?charset=utf8&unix_socket=" + url.QueryEscape(mariadbSocket)
+	},
+}
+
+var postgres = server{
+	name: "PostgreSQL",
+	run: func(ctx context.Context, statement string) error {
+		c, err := pgconn.Connect(ctx, "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable")
+		if err != nil {
+			return err
+		}
+		defer c.Close(ctx)
+		_, err = c.Exec(ctx, statement).ReadAll()
+		return err
+	},
+	url: func(database string) string {
+		return "postgresql+psycopg2://postgres:ignored@127.0.0.1:5432/" + database + "?sslmode=disable"
+	},
+}
+
+// database makes an empty database and returns its URL. Without the server the test is skipped, loudly; with
+// SALVOR_TEST_ALL set, it fails.
+func (s server) database(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("salvor_test_%d_%08x", os.Getpid(), rand.Uint32())
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.run(ctx, "CREATE DATABASE "+name); err != nil {
+		if os.Getenv("SALVOR_TEST_ALL") != "" {
+			t.Fatalf("no %s: %v", s.name, err)
+		}
+		t.Skipf("SKIPPED: no %s server on this machine: %v", s.name, err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := s.run(ctx, "DROP DATABASE "+name); err != nil {
+			t.Errorf("database %s is left behind: %v", name, err)
+		}
+	})
+	return s.url(name)
+}
+
+func TestMariaDB(t *testing.T)    { mariadb.suite(t) }
+func TestPostgreSQL(t *testing.T) { postgres.suite(t) }
+
+func (s server) suite(t *testing.T) {
+	s.database(t) // skips the whole suite, by its name
+	storetest.Run(t, func(t *testing.T) storetest.Open { return opener(t, s.database(t)) })
+}
+
+// servers runs a test on each database that this machine has.
+func servers(t *testing.T, run func(t *testing.T, url string, open func(*testing.T, store.Config) *store.Store)) {
+	t.Helper()
+	for name, url := range map[string]func(*testing.T) string{
+		"SQLite":     func(t *testing.T) string { return "sqlite:///" + t.TempDir() + "/salvor.sqlite" },
+		"MariaDB":    func(t *testing.T) string { return mariadb.database(t) },
+		"PostgreSQL": func(t *testing.T) string { return postgres.database(t) },
+	} {
+		t.Run(name, func(t *testing.T) { run(t, url(t), open) })
+	}
+}

@@ -76,8 +76,8 @@ func (b *builder) build(ctx context.Context) error {
 	if err := b.makeCloud(); err != nil {
 		return err
 	}
-	if b.role != roleAPI && b.cfg.Salvor.FencingFile != "" {
-		return errors.New("[salvor] fencing_file is set, but this version cannot fence: unset it, and do not count on fencing")
+	if err := b.checkServed(); err != nil {
+		return err
 	}
 	var f *face
 	if b.role != roleEngine {

@@ -1,0 +1,56 @@
+package app
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/salvor-ha/salvor/internal/config"
+)
+
+// checkServed refuses what this version would have to do for safety's sake and cannot, and warns of what else it does not do.
+func (b *builder) checkServed() error {
+	if b.role == roleAPI {
+		return nil
+	}
+	var refused []error
+	if b.cfg.Salvor.FencingFile != "" {
+		refused = append(refused, errors.New("[salvor] fencing_file is set, but this version cannot fence: unset it, and do not count on fencing"))
+	}
+	if b.cfg.Salvor.LocalDisk == "leave" {
+		refused = append(refused, errors.New("[salvor] local_disk = leave: this version cannot tell which disks are on the dead host, and moves all "+
+			"instances; opt those with a disk of their own out by metadata, "+b.cfg.HostFailure.MetadataKey+" = False, and unset it"))
+	}
+	sends := func(driver string) bool { return strings.HasPrefix(driver, "messaging") }
+	if slices.ContainsFunc(b.cfg.Notifications.Drivers, sends) || b.cfg.Salvor.WebhookURL != "" {
+		b.log.Warn("this version sends no versioned notifications: [oslo_messaging_notifications] driver and [salvor] webhook_url have no effect")
+	}
+	for _, name := range editedFlows(b.cfg) {
+		b.log.Warn("recoveries take salvor's own steps: the option is checked, and has no effect", "group", flowGroup, "option", name)
+	}
+	return errors.Join(refused...)
+}
+
+const flowGroup = "taskflow_driver_recovery_flows"
+
+// editedFlows names the recovery workflows that differ from Masakari's.
+func editedFlows(c *config.Config) []string {
+	defaults := map[string]string{}
+	for _, o := range config.Options() {
+		if o.Group == flowGroup {
+			defaults[o.Name] = bare(o.Default)
+		}
+	}
+	var names []string
+	for _, s := range c.Effective() {
+		if d, ok := defaults[s.Option]; ok && s.Group == flowGroup && s.Set && bare(s.Value) != d {
+			names = append(names, s.Option)
+		}
+	}
+	return names
+}
+
+// bare is a workflow's text without what says nothing.
+func bare(s string) string {
+	return strings.NewReplacer(" ", "", "'", "", `"`, "", "\n", "").Replace(s)
+}

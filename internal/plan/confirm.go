@@ -165,12 +165,14 @@ func (t *turn) nextPass(m *ha.VMove) bool {
 // stillUnderWay is the reason of a move whose order has not ended.
 const stillUnderWay = "order still under way in Nova"
 
-// hanging gives up waiting for an order after WaitEvacuation. The order stays with the move: nothing new is sent before it is
-// known to have ended.
+// hanging gives up waiting for an order that a look after WaitEvacuation still shows under way: while Nova is away nothing is
+// given up. The order stays with the move: nothing new is sent before it is known to have ended.
 func (t *turn) hanging(m *ha.VMove) bool {
 	limit := m.Order.At.Add(t.Rules.WaitEvacuation)
-	if t.Now.Before(limit) {
-		t.wakeAt(limit)
+	if !t.Facts.Migrations.After(limit) {
+		if t.Now.Before(limit) {
+			t.wakeAt(limit)
+		}
 		return false
 	}
 	t.log(m.InstanceUUID, "%s after %s", stillUnderWay, t.Rules.WaitEvacuation)
@@ -205,7 +207,7 @@ func (t *turn) lookBack(m *ha.VMove, stop string) bool {
 	if dest == "" {
 		dest = "an unknown host"
 	}
-	m.Message = ptr(fmt.Sprintf("%s, to %s: waiting until it ends, or that host is forced down, or an operator retries it", stillUnderWay, dest))
+	m.Message = ptr(fmt.Sprintf("%s, to %s: waiting until it ends, or that host is forced down, or an operator retries this instance", stillUnderWay, dest))
 	t.keepLooking()
 	t.look(LookServices, "")
 	t.wakeAt(t.Now.Add(10 * time.Second))

@@ -181,7 +181,8 @@ func (t *turn) heedWishes() {
 		}
 		m.RetryDone = m.RetryWish
 		m.NotBefore = nil
-		if m.Status == ha.MoveFailed && m.Stage == ha.StageDone {
+		waits := m.Stage == ha.StageChosen && m.Order.Open() // for the end of an order of an earlier attempt
+		if waits || m.Status == ha.MoveFailed && m.Stage == ha.StageDone {
 			t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryOperator, InstanceUUID: m.InstanceUUID, Text: "a retry of this instance was asked for"}})
 			t.forget(m) // an operator's word: whatever the last order became, a new one may be sent
 			t.reopen(m)

@@ -22,12 +22,12 @@ func (t *turn) target(m *ha.VMove) (name string, ready bool) {
 		svc, known := t.service(p.Name)
 		why := ""
 		switch {
+		case !p.Reserved && p.ReservedFor != t.Unit.ID:
+			continue // no spare
 		case p.OnMaintenance:
 			why = "on maintenance"
 		case p.ReservedFor != 0 && p.ReservedFor != t.Unit.ID:
 			why = "used by another recovery"
-		case !p.Reserved && p.ReservedFor != t.Unit.ID:
-			continue // no spare
 		case !known:
 			why = "no compute service in Nova"
 		case svc.ForcedDown || !svc.Up:
@@ -84,7 +84,8 @@ func (t *turn) enabled(p ha.Peer, svc ha.Service) bool {
 	return false
 }
 
-// inAggregates reports whether the spare is in all aggregates of the failed host, and adds it to those that lack it.
+// inAggregates reports whether the spare is in all aggregates of the failed host, and adds it to those that lack it. One that
+// refuses it is done without: what needs it is refused by the scheduler and goes to the next spare.
 func (t *turn) inAggregates(p ha.Peer) bool {
 	if !t.Rules.AddToAggregate {
 		return true
@@ -99,8 +100,12 @@ func (t *turn) inAggregates(p ha.Peer) bool {
 		if !slices.Contains(a.Hosts, t.Unit.Host.Name) || slices.Contains(a.Hosts, p.Name) {
 			continue
 		}
+		if t.Memory.Said["refused "+aggregateKey(a.ID, p.Name)] {
+			t.alarm("", "reserved host %s could not be added to aggregate %s", p.Name, a.Name)
+			continue
+		}
 		in = false
-		if t.act(ha.Act{Key: "aggregate:" + a.ID + ":" + p.Name, Kind: ha.ActAggregateAdd, Host: p.Name, Aggregate: a.ID}) {
+		if t.act(ha.Act{Key: aggregateKey(a.ID, p.Name), Kind: ha.ActAggregateAdd, Host: p.Name, Aggregate: a.ID}) {
 			t.putClaim(ha.Claim{HostUUID: p.UUID, What: ha.WhatAggregate, Reason: ha.ReasonRecovery, Detail: a.ID, Prior: "false"})
 			t.progressOnce(ha.TaskEvacuate, 0.2, "Add host %s to aggregate %s", p.Name, a.Name)
 		}
@@ -108,22 +113,31 @@ func (t *turn) inAggregates(p ha.Peer) bool {
 	return in
 }
 
-// aggregateChanged digests an aggregate act: what an aggregate holds is looked at again, whatever was answered (409: already).
+func aggregateKey(aggregate, host string) string { return "aggregate:" + aggregate + ":" + host }
+
+// aggregateChanged digests an aggregate act: what an aggregate holds is looked at again, whatever was answered. What was refused
+// (409 also when somebody else had added the host) is not ours to take back.
 func (t *turn) aggregateChanged(o ha.Outcome) {
 	class := t.outcome(o)
 	t.Memory.Since["aggregates"] = o.At
 	t.look(LookAggregates, "")
-	if class == ha.ClassRefused && ha.StatusOf(o.Err) != 409 {
-		t.alarm("", "host %s could not be added to aggregate %s: %s", o.Act.Host, o.Act.Aggregate, ha.TextOf(o.Err))
+	if o.Act.Kind == ha.ActAggregateAdd && (class == ha.ClassRefused || class == ha.ClassGone) {
+		t.Memory.Said["refused "+o.Act.Key] = true
+		t.dropAggregateClaim(o.Act)
 	}
 	if o.Act.Kind == ha.ActAggregateAdd && class == "" {
 		t.progressOnce(ha.TaskEvacuate, 0.3, "Added host %s to aggregate %s", o.Act.Host, o.Act.Aggregate)
 	}
 	if o.Act.Kind == ha.ActAggregateRemove && (class == "" || class == ha.ClassGone) {
-		for _, c := range t.Unit.Claims {
-			if p, ok := t.peer(o.Act.Host); ok && c.HostUUID == p.UUID && c.What == ha.WhatAggregate && c.Detail == o.Act.Aggregate {
-				t.dropClaim(c)
-			}
+		t.dropAggregateClaim(o.Act)
+	}
+}
+
+func (t *turn) dropAggregateClaim(a ha.Act) {
+	p, ok := t.peer(a.Host)
+	for _, c := range t.Unit.Claims {
+		if ok && c.HostUUID == p.UUID && c.What == ha.WhatAggregate && c.Detail == a.Aggregate {
+			t.dropClaim(c)
 		}
 	}
 }
@@ -232,7 +246,7 @@ func (t *turn) undone(p ha.Peer) bool {
 		if c.What == ha.WhatEnabled {
 			t.act(ha.Act{Key: serviceKey(p.Name), Kind: ha.ActService, Host: p.Name, ServiceID: svc.ID, Enable: ptr(false), Reason: c.Prior})
 		} else {
-			t.act(ha.Act{Key: "aggregate:" + c.Detail + ":" + p.Name, Kind: ha.ActAggregateRemove, Host: p.Name, Aggregate: c.Detail})
+			t.act(ha.Act{Key: aggregateKey(c.Detail, p.Name), Kind: ha.ActAggregateRemove, Host: p.Name, Aggregate: c.Detail})
 		}
 	}
 	return false

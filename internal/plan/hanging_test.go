@@ -1,0 +1,164 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// hanging is a world in which the order of i1 never ends: its destination died.
+func hanging(t testing.TB, dest string) *world {
+	w := hostDeath(t)
+	w.instance("i1")
+	w.takes = 100 * time.Hour
+	w.until("ordered", func() bool { return len(w.migrations) == 1 }, time.Minute)
+	w.migrations[0].Dest = dest
+	return w
+}
+
+// Past wait_period_after_evacuation: failed, "order still under way in Nova", unlocked, and no new order (I4, I5).
+func TestHangingFailsAfterItsWait(t *testing.T) {
+	w := hanging(t, "")
+	w.run(85 * time.Second)
+	w.moved("i1", ha.MoveOngoing, "")
+	w.run(15 * time.Second)
+	w.moved("i1", ha.MoveFailed, "order still under way in Nova")
+	if w.server("i1").Locked {
+		t.Error("locked")
+	}
+	if n := w.unit.Notification; n.Status != ha.StatusError || !strings.Contains(text(n.Message), "1 of 1 instances were not moved") {
+		t.Errorf("%s %q", n.Status, text(n.Message))
+	}
+}
+
+// While its record is accepted and its destination is not known to be off, it waits visibly; expiry ends it, named.
+func TestHangingWaitsVisiblyUntilExpiry(t *testing.T) {
+	w := hanging(t, "")
+	w.rules.Expiry = 30 * time.Minute
+	w.run(10 * time.Minute)
+	w.waiting("order still under way in Nova, to an unknown host: waiting until it ends, or that host is forced down, or an operator retries this instance")
+	w.toEnd(30 * time.Minute)
+	w.end(ha.StatusFailed, "expired: older than 30m0s")
+	w.moved("i1", ha.MoveFailed, "order still under way in Nova")
+	if w.count("evacuate") != 1 {
+		t.Errorf("sent %v", w.sent)
+	}
+}
+
+// A new order once its destination is proven off and forced down: by the record, or by Placement's allocations.
+func TestHangingDestinationForcedDown(t *testing.T) {
+	for name, c := range map[string]struct {
+		record    string
+		providers []string
+	}{
+		"by the record's dest_compute": {"compute-2", nil},
+		"by Placement's allocations":   {"", []string{failedHost, "compute-2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := hanging(t, c.record)
+			w.providers["i1"] = c.providers
+			w.die("compute-2")
+			w.at(200*time.Second, func() { w.notice("compute-2") }) // down by silence: it may come back and carry the order out
+			w.run(10 * time.Minute)
+			w.waiting("order still under way in Nova, to compute-2")
+			w.service("compute-2").ForcedDown = true
+			w.takes = 2 * time.Second
+			w.setRecord(100, "accepted-and-lost", c.record) // the fake would call two orders under way; here it is meant
+			w.migrations[0].InstanceID = "moved aside"
+			w.toEnd(5 * time.Minute)
+			w.end(ha.StatusFinished, "1 of 1")
+			if m := w.move("i1"); m.Attempts != 2 || text(m.DestHost) != "compute-3" {
+				t.Errorf("%+v", m)
+			}
+		})
+	}
+	t.Run("two other providers: which one is not known", func(t *testing.T) {
+		w := hanging(t, "")
+		w.providers["i1"] = []string{failedHost, "compute-2", "compute-3"}
+		w.service("compute-2").ForcedDown, w.service("compute-2").Up = true, false
+		w.run(10 * time.Minute)
+		w.waiting("to an unknown host")
+	})
+}
+
+// It ends after all, between the attempts or in the next one.
+func TestHangingEndsAfterAll(t *testing.T) {
+	for name, at := range map[string]time.Duration{"between the attempts": 120 * time.Second, "in the next attempt": 300 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			w := hanging(t, "compute-2")
+			w.at(at, func() { w.arrive(w.server("i1"), 100, "compute-2") })
+			w.toEnd(10 * time.Minute)
+			w.end(ha.StatusFinished, "1 of 1")
+			if w.count("evacuate") != 1 {
+				t.Errorf("sent %v", w.sent)
+			}
+		})
+	}
+	t.Run("with an error: ordered again", func(t *testing.T) {
+		w := hanging(t, "compute-2")
+		w.at(300*time.Second, func() {
+			w.takes = 2 * time.Second
+			w.setRecord(100, "error", "compute-2")
+			s := w.server("i1")
+			s.VMState, s.TaskState, s.Fault = ha.VMError, "", "timed out"
+		})
+		w.toEnd(10 * time.Minute)
+		w.end(ha.StatusFinished, "1 of 1")
+		if s := w.server("i1"); w.count("evacuate") != 2 || s.VMState != ha.VMActive {
+			t.Errorf("sent %v, ends %s", w.sent, s.VMState)
+		}
+	})
+}
+
+// Unknown destination: an operator's retry of that vmove orders it, whatever became of the first order.
+func TestHangingAnOperatorRetriesIt(t *testing.T) {
+	for name, at := range map[string]time.Duration{"while it has failed": 150 * time.Second, "while it waits": 20 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			w := hanging(t, "")
+			w.run(at)
+			w.migrations[0].InstanceID = "moved aside"
+			w.takes = 2 * time.Second
+			w.comes(0, func() { w.unit.Moves[0].RetryWish = 1 })
+			w.toEnd(5 * time.Minute)
+			w.end(ha.StatusFinished, "1 of 1")
+			if w.count("evacuate") != 2 || w.wrote(ha.EntryOperator, "a retry of this instance was asked for") != 1 {
+				t.Errorf("sent %v\n%s", w.sent, w.story())
+			}
+		})
+	}
+}
+
+// While Nova cannot be looked at, an order is not given up: waiting is not failing (section 5).
+func TestHangingIsNotWhileNovaIsAway(t *testing.T) {
+	w := hostDeath(t)
+	w.instance("i1")
+	w.script = func(a ha.Act) *reply {
+		if a.Kind == ha.ActEvacuate {
+			w.away = broken()
+		}
+		return nil
+	}
+	w.at(30*time.Minute, func() { w.away = nil })
+	w.toEnd(40 * time.Minute)
+	w.end(ha.StatusFinished, "1 of 1")
+	if w.unit.Failures != 0 || w.count("evacuate") != 1 {
+		t.Errorf("%d failures, sent %v", w.unit.Failures, w.sent)
+	}
+}
+
+// An instance that waits for its own order does not hold the verdict of the others' attempts: they are tried again meanwhile.
+func TestHangingDoesNotStopTheOthers(t *testing.T) {
+	w := hostDeath(t)
+	w.instance("i1")
+	s := w.instance("i2")
+	w.takes = 100 * time.Hour
+	w.until("ordered", func() bool { return len(w.migrations) == 2 }, time.Minute)
+	w.setRecord(101, "failed", "compute-2")
+	s.VMState, s.TaskState, s.Fault = ha.VMError, "", "no disk"
+	w.takes = 2 * time.Second
+	w.run(10 * time.Minute)
+	w.moved("i2", ha.MoveSucceeded, "")
+	w.waiting("order still under way in Nova")
+}

@@ -30,7 +30,6 @@ func (u *Unit) apply(c Change) {
 	case Adopt:
 		for _, n := range u.Queue {
 			if n.UUID == c.NotificationUUID {
-				n.Message = u.Notification.Message
 				u.Notification, u.NotificationUUID = n, n.UUID
 			}
 		}

@@ -241,6 +241,16 @@ func (w *world) until(what string, is func() bool, d time.Duration) {
 	}
 }
 
+// pass lets d pass after the unit has ended: what was sent may still act.
+func (w *world) pass(d time.Duration) {
+	end := w.now.Add(d)
+	for it := w.next(end); it != nil; it = w.next(end) {
+		w.now = maxTime(w.now, it.at)
+		it.run()
+	}
+	w.now = end
+}
+
 // toEnd runs until the unit has ended, at most for d.
 func (w *world) toEnd(d time.Duration) {
 	w.t.Helper()

@@ -294,7 +294,7 @@ func TestStep7LockAnswersLost(t *testing.T) {
 			}
 			w.toEnd(5 * time.Minute)
 			w.end(ha.StatusFinished, "1 of 1")
-			w.run(5 * time.Minute)
+			w.pass(5 * time.Minute)
 			if w.server("i1").Locked {
 				t.Errorf("locked\n%s", w.story())
 			}
@@ -341,7 +341,7 @@ func TestStep7LockOverATakeover(t *testing.T) {
 	w.takeover()
 	w.toEnd(5 * time.Minute)
 	w.end(ha.StatusFinished, "1 of 1")
-	w.run(5 * time.Minute)
+	w.pass(5 * time.Minute)
 	if w.server("i1").Locked {
 		t.Errorf("locked\n%s", w.story())
 	}

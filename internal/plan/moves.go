@@ -21,10 +21,10 @@ func (t *turn) move() bool {
 		return t.enter(ha.StepPrepare)
 	}
 	if !t.rec.Listed {
-		if stop != "" {
+		if stop != "" && !(t.rec.Returned && t.rec.StartedAt != nil) {
 			return t.stopped(stop)
 		}
-		if !t.list() {
+		if !t.list() { // also of a host that returned in the middle: what the crash stopped there is started
 			return false
 		}
 	}
@@ -252,10 +252,13 @@ func (t *turn) stopped(why string) bool {
 	if t.rec.Returned && !t.startLeft() || !t.returnUnused() {
 		return false
 	}
+	has := func(s ha.MoveStatus) bool {
+		return slices.ContainsFunc(t.moves, func(m ha.VMove) bool { return m.Status == s })
+	}
 	switch {
-	case !t.rec.Returned:
+	case !t.rec.Returned || has(ha.MoveFailed):
 		t.finish(ha.StatusFailed, why)
-	case slices.ContainsFunc(t.moves, func(m ha.VMove) bool { return m.Status == ha.MoveSucceeded }):
+	case has(ha.MoveSucceeded):
 		t.finish(ha.StatusFinished, why)
 	default:
 		t.finish(ha.StatusIgnored, why)

@@ -129,12 +129,7 @@ func (t *turn) putService(svc ha.Service) bool {
 
 // waitUntilDown is the way without force-down: Nova itself must call the host down.
 func (t *turn) waitUntilDown(svc ha.Service) bool {
-	key := fmt.Sprintf("until down in attempt %d", t.rec.Attempt)
-	since, ok := t.Memory.Since[key]
-	if !ok {
-		since = t.Now
-		t.Memory.Since[key] = since
-	}
+	since := t.since(fmt.Sprintf("until down in attempt %d", t.rec.Attempt))
 	if t.Now.Sub(since) >= t.Rules.WaitService {
 		t.attemptFailed(fmt.Sprintf("Nova still calls %s up after %s", svc.Host, t.Rules.WaitService))
 		return true

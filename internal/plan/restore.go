@@ -64,13 +64,7 @@ func (t *turn) restoringSince(m *ha.VMove) time.Time {
 
 // restoreTimedOut counts from when this owner began to restore.
 func (t *turn) restoreTimedOut(m *ha.VMove) bool {
-	key := "restore " + m.InstanceUUID
-	since, ok := t.Memory.Since[key]
-	if !ok {
-		t.Memory.Since[key] = t.Now
-		return false
-	}
-	return t.Now.Sub(since) >= t.Rules.WaitPowerOff
+	return t.Now.Sub(t.since("restore "+m.InstanceUUID)) >= t.Rules.WaitPowerOff
 }
 
 // restored digests the end of a stop, a start or a reset on an arrived instance. A refusal means that its state is another
@@ -85,43 +79,58 @@ func (t *turn) restored(m *ha.VMove, o ha.Outcome) {
 // startLeft starts, on a host that came back in the middle of its recovery, the HA instances that were left there and that Nova
 // shows stopped without a user's stop (RECOVERY section 2). True when nothing is left to do.
 func (t *turn) startLeft() bool {
+	returned := t.since("returned")
 	done := true
 	for i := range t.moves {
-		m := &t.moves[i]
-		if m.Status != ha.MoveIgnored || !m.HA || m.PriorVM != ha.VMActive || t.Memory.Said["left "+m.InstanceUUID] {
-			continue
+		if m := &t.moves[i]; m.Status == ha.MoveIgnored && m.HA && m.PriorVM == ha.VMActive && !t.Memory.Said["left "+m.InstanceUUID] {
+			if t.startedAgain(m, returned) {
+				t.Memory.Said["left "+m.InstanceUUID] = true
+			} else {
+				done = false
+			}
 		}
-		if t.acting[m.InstanceUUID] {
-			done = false
-			continue
-		}
-		s, seen := t.server(m.InstanceUUID, t.lastEnd())
-		switch {
-		case seen == unseen:
-			done = false
-			continue
-		case seen == gone || s.VMState != ha.VMStopped || s.Host != m.SourceHost:
-		case s.TaskState != "":
-			done = false
-			t.look(LookServer, m.InstanceUUID)
-			continue
-		case !t.Facts.Actions[m.InstanceUUID].After(t.lastEnd()):
-			t.look(LookActions, m.InstanceUUID)
-			t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
-			done = false
-			continue
-		case stoppedByUser(t.Facts.Actions[m.InstanceUUID].Value):
-			t.log(m.InstanceUUID, "stopped by a user: left stopped")
-		default:
-			t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActStart, Instance: m.InstanceUUID, Host: m.SourceHost})
-			m.Message = ptr("host returned; started there")
-			done = false
-			t.Memory.Said["left "+m.InstanceUUID] = true
-			continue
-		}
-		t.Memory.Said["left "+m.InstanceUUID] = true
 	}
 	return done
+}
+
+// startedAgain reports whether the instance needs no start, or has had it. What Nova showed before the return does not count.
+func (t *turn) startedAgain(m *ha.VMove, returned time.Time) bool {
+	if t.acting[m.InstanceUUID] {
+		return false
+	}
+	since := returned
+	if acted := t.restoringSince(m); acted.After(since) {
+		since = acted
+	}
+	s, seen := t.server(m.InstanceUUID, since)
+	actions := t.Facts.Actions[m.InstanceUUID]
+	switch {
+	case seen == unseen:
+		return false
+	case seen == gone || s.Host != m.SourceHost:
+		return true
+	case s.TaskState != "":
+		t.look(LookServer, m.InstanceUUID)
+		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+		return false
+	case s.VMState != ha.VMStopped:
+		return true
+	case !actions.After(since):
+		t.look(LookActions, m.InstanceUUID)
+		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+		return false
+	case stoppedByUser(actions.Value):
+		t.log(m.InstanceUUID, "stopped by a user: left stopped")
+		return true
+	case t.Now.Sub(t.since("start "+m.InstanceUUID)) >= t.Rules.WaitPowerOn:
+		t.alarm(m.InstanceUUID, "instance %s was left stopped on %s, which returned, and could not be started there", m.InstanceUUID, m.SourceHost)
+		m.Message = ptr("host returned; could not be started there")
+		return true
+	}
+	if t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActStart, Instance: m.InstanceUUID, Host: m.SourceHost}) {
+		m.Message = ptr("host returned; started there")
+	}
+	return false
 }
 
 // stoppedByUser reports whether the latest word on an instance's power, newest first, is a stop that somebody asked for.

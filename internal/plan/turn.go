@@ -56,17 +56,14 @@ func (t *turn) decision() Decision {
 			changes = append(changes, ha.PutMove{Move: m})
 		}
 	}
-	was := ""
-	if t.Unit.Notification.Message != nil {
-		was = *t.Unit.Notification.Message
-	}
-	if t.note.UUID != "" && (t.note.Status != t.Unit.Notification.Status || *t.note.Message != was) {
-		changes = append(changes, ha.SetNotification{UUID: t.note.UUID, Status: t.note.Status, Message: *t.note.Message})
-	}
 	if !reflect.DeepEqual(t.rec, t.Unit.Recovery) {
 		changes = append(changes, ha.SetRecovery{Recovery: t.rec})
 	}
 	changes = append(changes, t.changes...)
+	was := text(t.Unit.Notification.Message)
+	if t.note.UUID != "" && (t.note.Status != t.Unit.Notification.Status || *t.note.Message != was) { // after an Adopt
+		changes = append(changes, ha.SetNotification{UUID: t.note.UUID, Status: t.note.Status, Message: *t.note.Message})
+	}
 	if t.ended {
 		changes = append(changes, ha.EndUnit{})
 	}
@@ -199,6 +196,16 @@ func (t *turn) orphans() {
 		}
 	}
 	t.Unit.Open = nil
+}
+
+// since is when this owner began to await what: now, when it begins.
+func (t *turn) since(what string) time.Time {
+	began, ok := t.Memory.Since[what]
+	if !ok {
+		began = t.Now
+		t.Memory.Since[what] = began
+	}
+	return began
 }
 
 // doubtKey names an act whose answer was lost.

@@ -11,8 +11,15 @@ import (
 )
 
 func main() {
-	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal ends ctx; from then on signals have their own effect again: a second one ends the process at once.
-	context.AfterFunc(ctx, restore)
+	ctx, stop := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		stop() // in good order
+		if second, ok := (<-signals).(syscall.Signal); ok {
+			os.Exit(128 + int(second)) // at once
+		}
+	}()
 	os.Exit(cli.Main(ctx, cli.OSEnv()))
 }

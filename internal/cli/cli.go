@@ -44,7 +44,7 @@ func Main(ctx context.Context, env Env) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
+	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "required flag"):
 		fmt.Fprintf(env.Stderr, "salvor: %v\nSee: %s --help\n", err, cmd.CommandPath())
 		return exitUsage
 	case errors.Is(err, errSilent):
@@ -107,7 +107,7 @@ const (
 func checkArguments(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		if c.HasSubCommands() && !c.Runnable() {
-			c.Args = cobra.ArbitraryArgs
+			c.Args, c.SuggestionsMinimumDistance = cobra.ArbitraryArgs, 2
 			c.RunE = func(c *cobra.Command, args []string) error {
 				if len(args) > 0 {
 					return usagef("unknown command %q for %q%s", args[0], c.CommandPath(), suggestion(c, args[0]))

@@ -22,9 +22,6 @@ func dbCommand(env Env) *cobra.Command {
   salvor db purge --age-in-days 90`,
 	}
 	s := addSettings(cmd, env)
-	cmd.PersistentFlags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-")) // masakari-manage has --age_in_days
-	})
 	with := func(use func(cmd *cobra.Command, db *app.DB) error) func(*cobra.Command, []string) error {
 		return func(cmd *cobra.Command, _ []string) (err error) {
 			c, log, err := s.load("db")
@@ -60,6 +57,9 @@ func dbCommand(env Env) *cobra.Command {
 			RunE: with(func(cmd *cobra.Command, db *app.DB) error { return db.Unlock(cmd.Context()) }),
 		},
 	)
+	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-")) // masakari-manage has --age_in_days
+	})
 	return cmd
 }
 

@@ -167,17 +167,14 @@ func describe(r wire.Recovery) string {
 	return b.String()
 }
 
-// timelineLine is one entry, with the seconds since the first.
+// timelineLine is one entry, with the seconds since the first. An act's text names the act; a gate's does not name the gate.
 func timelineLine(first, e wire.TimelineEntry) string {
 	what := e.Text
-	if e.Act != nil {
-		what = strings.TrimSpace(*e.Act + " " + what)
-	}
-	if e.Task != nil && what == "" && e.State != nil {
+	switch {
+	case e.Kind == "gate" && e.Task != nil:
+		what = *e.Task + ": " + what
+	case e.Kind == "task" && e.Task != nil && e.State != nil:
 		what = *e.Task + " " + *e.State
-	}
-	if e.InstanceUUID != nil {
-		what = *e.InstanceUUID + "  " + what
 	}
 	if e.Open {
 		what += "  (no answer yet)"

@@ -157,11 +157,17 @@ func (p *Process) Kill() {
 func (p *Process) Stop(tb testing.TB, within time.Duration) int {
 	tb.Helper()
 	p.Signal(syscall.SIGTERM)
+	return p.Ended(tb, within)
+}
+
+// Ended waits for the process's end and returns its exit code, -1 when a signal ended it; the test fails when it takes longer.
+func (p *Process) Ended(tb testing.TB, within time.Duration) int {
+	tb.Helper()
 	select {
 	case <-p.done:
 		return p.cmd.ProcessState.ExitCode()
 	case <-time.After(within):
-		tb.Fatalf("%s did not end within %s after SIGTERM", p.Name, within)
+		tb.Fatalf("%s did not end within %s", p.Name, within)
 		return -1
 	}
 }

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// output is a stream that may be read while it is written.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// await waits until the output matches, and returns the first group.
+func (o *output) await(t *testing.T, expression string) string {
+	t.Helper()
+	re := regexp.MustCompile(expression)
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		if m := re.FindStringSubmatch(o.String()); m != nil {
+			return m[len(m)-1]
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no %q in:\n%s", expression, o)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// command runs a command line to its end.
+func command(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs output
+	code = Main(t.Context(), Env{Args: args, Environ: environ, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs})
+	return code, out.String(), errs.String()
+}
+
+// process is a command line that runs until it is stopped.
+type process struct {
+	out, errs output
+	stop      context.CancelFunc
+	code      chan int
+}
+
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{code: make(chan int, 1)}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	p.stop = stop
+	go func() {
+		p.code <- Main(ctx, Env{Args: args, Environ: nil, Stdin: strings.NewReader(""), Stdout: &p.out, Stderr: &p.errs})
+	}()
+	t.Cleanup(func() {
+		stop()
+		if code := <-p.code; code != 0 {
+			t.Errorf("%s: exit code %d\n%s", args, code, &p.errs)
+		}
+		if t.Failed() {
+			t.Logf("%s:\n%s", args, &p.errs)
+		}
+	})
+	return p
+}
+
+// conf writes a masakari.conf whose rows are in a directory of the test's own.
+func conf(t *testing.T, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "masakari.conf")
+	if err := os.WriteFile(file, []byte(text+"\n[DEFAULT]\nstate_path = "+dir+"/state\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestExitCodesAndWords(t *testing.T) {
+	bad := conf(t, "[DEFAULT]\nosapi_max_limit = many\n[salvor]\nbrake_percent = 200\n")
+	typo := conf(t, "[salvor]\nbrake_prcent = 40\n")
+	tests := []struct {
+		args string
+		code int
+		want []string // in either stream
+	}{
+		{"", 0, []string{"salvor demo", "Run:", "Operate:"}},
+		{"--help", 0, []string{"salvor serve"}},
+		{"version", 0, []string{"salvor dev", "go1."}},
+		{"sevre", 2, []string{`unknown command "sevre"`, "serve", "salvor --help"}},
+		{"db", 0, []string{"salvor db sync"}},
+		{"db snyc", 2, []string{`unknown command "snyc"`, "did you mean sync?"}},
+		{"serve now", 2, []string{"salvor serve --help"}},
+		{"serve --lisen x", 2, []string{"unknown flag: --lisen"}},
+		{"recovery show", 2, []string{"accepts 1 arg"}},
+		{"recovery hold N", 2, []string{`"reason" not set`}},
+		{"host confirm-off cmp-01", 2, []string{`"reason" not set`}},
+		{"demo --hosts 1", 2, []string{"at least 2 hosts"}},
+		{"sim --scale 0", 2, []string{"--scale"}},
+		{"serve --config-file /nowhere/masakari.conf", 1, []string{"/nowhere/masakari.conf"}},
+		{"serve --config-file " + bad, 1, []string{bad + ":2", "osapi_max_limit", `"many"`, bad + ":4", "brake_percent"}},
+		{"config show --config-file " + typo, 0, []string{"warning: " + typo + ":2", "did you mean brake_percent?", "state_path = ", typo + ":5"}},
+		{"config show --config-file " + bad, 1, []string{"osapi_max_limit"}},
+		{"config show --all --config-file " + typo, 0, []string{"brake_percent = 50  # default"}},
+		{"config sample", 0, []string{"#brake_percent = 50"}},
+		{"config reference", 0, []string{"| `brake_percent` |"}},
+		{"api --config-file " + typo, 1, []string{"callers' tokens cannot be validated"}},
+	}
+	for _, tt := range tests {
+		code, stdout, stderr := command(t, nil, strings.Fields(tt.args)...)
+		if code != tt.code {
+			t.Errorf("salvor %s: exit code %d, want %d\n%s%s", tt.args, code, tt.code, stdout, stderr)
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(stdout+stderr, want) {
+				t.Errorf("salvor %s: no %q in:\n%s%s", tt.args, want, stdout, stderr)
+			}
+		}
+	}
+}
+
+// TestEveryCommandTeaches: each has a sentence, and those with flags or arguments of their own an example or a long text.
+func TestEveryCommandTeaches(t *testing.T) {
+	root := newRoot(Env{Stderr: io.Discard})
+	for _, c := range root.Commands() {
+		for _, c := range append(c.Commands(), c) {
+			if c.Short == "" || strings.HasSuffix(c.Short, ".") {
+				t.Errorf("%s: %q is no short sentence without a stop", c.CommandPath(), c.Short)
+			}
+			if !c.HasParent() || c.Parent() == root {
+				if c.Example == "" && c.Name() != "version" && c.Name() != "help" && c.Name() != "completion" {
+					t.Errorf("%s has no example", c.CommandPath())
+				}
+			}
+			for line := range strings.Lines(c.Long + "\n" + c.Example) {
+				if n := len([]rune(line)); n > 140 {
+					t.Errorf("%s: a line of %d columns: %s", c.CommandPath(), n, line)
+				}
+			}
+		}
+	}
+}

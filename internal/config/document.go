@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -153,7 +154,7 @@ func (g *optionGroup) writeIgnored(b *strings.Builder) {
 			bare = append(bare, "`"+o.Name+"`")
 		}
 	}
-	if all := append(explained, bare...); len(all) > 0 {
+	if all := slices.Concat(explained, bare); len(all) > 0 {
 		b.WriteString("\nAccepted, without effect: ")
 		b.WriteString(strings.Join(all, ", ") + ".\n")
 	}

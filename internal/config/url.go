@@ -50,9 +50,11 @@ func ParseDatabaseURL(s Secret) (DatabaseURL, error) {
 		if d.Path == ":memory:" {
 			d.Path = ""
 		}
-		return d, d.readQuery(query)
+		err := d.readQuery(query)
+		return d, err
 	}
-	return d, d.readServer(rest)
+	err := d.readServer(rest)
+	return d, err
 }
 
 func (d *DatabaseURL) readQuery(query string) error {

@@ -66,8 +66,7 @@ func (c *Client) serverAction(ctx context.Context, act ha.Act) error {
 	if act.Kind == ha.ActLock && act.Reason != "" {
 		argument = c.lockReason(ctx, act.Reason)
 	}
-	_, err := c.send(ctx, o, object{what: argument}, act.SendBy, nil)
-	return err
+	return c.send(ctx, o, object{what: argument}, act.SendBy, nil)
 }
 
 // lockReason is null where Nova takes no reason. If the version is not known yet, finding it out is the first thing that
@@ -103,7 +102,7 @@ func (c *Client) putService(ctx context.Context, act ha.Act) (*ha.Service, error
 	var doc struct {
 		Service serviceRecord `json:"service"`
 	}
-	if _, err := c.send(ctx, o, body, act.SendBy, &doc); err != nil {
+	if err := c.send(ctx, o, body, act.SendBy, &doc); err != nil {
 		return nil, err
 	}
 	s := doc.Service.ha()
@@ -119,8 +118,7 @@ func (c *Client) changeAggregate(ctx context.Context, act ha.Act) error {
 		return notSent(act, "no aggregate or no host is named")
 	}
 	o := op{name: string(act.Kind), method: http.MethodPost, path: "os-aggregates/" + url.PathEscape(act.Aggregate) + "/action", what: what}
-	_, err := c.send(ctx, o, object{what: object{"host": act.Host}}, act.SendBy, nil)
-	return err
+	return c.send(ctx, o, object{what: object{"host": act.Host}}, act.SendBy, nil)
 }
 
 func notSent(act ha.Act, text string) error {

@@ -59,7 +59,7 @@ func (c *Client) read(ctx context.Context, o op, query url.Values, out any, root
 	if len(query) > 0 {
 		full += "?" + query.Encode()
 	}
-	resp, err := c.provider.Request(ctx, o.method, full, &gophercloud.RequestOpts{
+	resp, err := c.provider.Request(ctx, o.method, full, &gophercloud.RequestOpts{ //nolint:bodyclose // decode does
 		MoreHeaders: c.tagged(ctx, headers), KeepResponseBody: true, OkCodes: okCodes,
 	})
 	if err != nil {
@@ -74,19 +74,19 @@ func (c *Client) read(ctx context.Context, o op, query url.Values, out any, root
 	return nil
 }
 
-// send carries an act out. ok says that Nova took it; then err is about the answer's body, which only some acts need.
-func (c *Client) send(ctx context.Context, o op, body any, sendBy time.Time, out any) (ok bool, err error) {
+// send carries an act out, and reads the answer's body into out unless that is nil.
+func (c *Client) send(ctx context.Context, o op, body any, sendBy time.Time, out any) (err error) {
 	began := time.Now()
 	defer func() { c.observe(o, err, began) }()
 	f := &flight{ctx: ctx, sendBy: sendBy, order: o.name == string(ha.ActEvacuate)}
 	if err := f.check(); err != nil {
-		return false, c.actError(o, f, err)
+		return c.actError(o, f, err)
 	}
 	bounded, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	e, err := c.ready(bounded)
 	if err != nil {
-		return false, c.actError(o, f, err)
+		return c.actError(o, f, err)
 	}
 	f.ctx = bounded
 	resp, err := c.provider.Request(context.WithValue(bounded, flightKey{}, f), o.method, e.compute+o.path, &gophercloud.RequestOpts{
@@ -96,16 +96,16 @@ func (c *Client) send(ctx context.Context, o op, body any, sendBy time.Time, out
 		if statusOf(err) == http.StatusNotAcceptable {
 			c.forget(e)
 		}
-		return false, c.actError(o, f, err)
+		return c.actError(o, f, err)
 	}
 	if out == nil {
 		discard(resp) // Nova has said yes; an evacuation's body is empty, or an adminPass that nobody wants
-		return true, nil
+		return nil
 	}
 	if err := decode(resp, out); err != nil {
-		return true, c.actError(o, f, err)
+		return c.actError(o, f, err)
 	}
-	return true, nil
+	return nil
 }
 
 func novaHeaders(e *endpoints) map[string]string {

@@ -89,7 +89,7 @@ func (c *Client) textOf(err error) string {
 	var dial *net.OpError
 	var tooSlow interface{ Timeout() bool }
 	var outer *url.Error
-	text := ""
+	var text string
 	switch {
 	case errors.As(err, &code):
 		text = bodyText(code)

@@ -32,7 +32,7 @@ func Show(ctx context.Context, o Options, in io.Reader, out io.Writer, environ [
 	return errors.Join(show(ctx, w, in, out, environ), w.stop())
 }
 
-func show(ctx context.Context, w *world, in io.Reader, out io.Writer, environ []string) error {
+func show(ctx context.Context, w *world, in io.Reader, out io.Writer, environ []string, more ...tea.ProgramOption) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s, err := setUp(ctx, w)
@@ -40,7 +40,8 @@ func show(ctx context.Context, w *world, in io.Reader, out io.Writer, environ []
 		return err
 	}
 	m := screen{ctx: ctx, stage: s, scene: s.current()}
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithEnvironment(environ), tea.WithoutSignalHandler())
+	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithEnvironment(environ), tea.WithoutSignalHandler()}
+	p := tea.NewProgram(m, append(options, more...)...)
 	last, err := p.Run()
 	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
 		err = nil // a signal is a way to quit

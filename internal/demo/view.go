@@ -23,7 +23,7 @@ func render(s Scene, width, height int) string {
 	width = max(width, minWidth)
 	head := header(s, width)
 	foot := footer(s, width)
-	bars := progress(s)
+	bars := progress(s, min(barWidth, width-2*nameLimit+8))
 	room := height - len(head) - len(foot) - len(bars) - minStory
 	hosts := hostRows(s, width, max(3, room))
 	lines := slices.Concat(head, hosts, bars)
@@ -157,7 +157,7 @@ func (h Host) blocks(width int) string {
 }
 
 // progress has a bar for each of the latest incidents.
-func progress(s Scene) []string {
+func progress(s Scene, width int) []string {
 	incidents := s.Incidents
 	if len(incidents) > maxBars {
 		incidents = incidents[len(incidents)-maxBars:]
@@ -173,10 +173,10 @@ func progress(s Scene) []string {
 		if n == 0 {
 			continue
 		}
-		bar := green.Render(strings.Repeat("━", barWidth*done/n)) +
-			yellow.Render(strings.Repeat("━", barWidth*(done+ordered)/n-barWidth*done/n)) +
-			dim.Render(strings.Repeat("━", barWidth-barWidth*(done+ordered)/n))
-		lines = append(lines, fmt.Sprintf(" %s  %s  %d of %s back", i.Host, bar, done, count(n, "instance")))
+		ends := []int{width * done / n, width * (done + ordered) / n, width}
+		bar := green.Render(strings.Repeat("━", ends[0])) + yellow.Render(strings.Repeat("━", ends[1]-ends[0])) +
+			dim.Render(strings.Repeat("━", ends[2]-ends[1]))
+		lines = append(lines, fmt.Sprintf(" %s  %s  %d of %d back", clip(i.Host, nameLimit), bar, done, n))
 	}
 	if lines != nil {
 		lines = append(lines, "")

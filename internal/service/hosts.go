@@ -54,8 +54,7 @@ func (s *Service) UpdateHost(ctx context.Context, segment, id string, p ha.HostP
 		return ha.Host{}, ha.Segment{}, err
 	}
 	if p.Name != nil {
-		// An empty patch changes nothing and asks whether one might: found, and not in use. The real one asks again.
-		if _, err := s.store.UpdateHost(ctx, seg, uuid, ha.HostPatch{}); err != nil {
+		if err := s.checkUnused(ctx, seg, uuid); err != nil {
 			return ha.Host{}, ha.Segment{}, err
 		}
 		if err := s.checkCompute(ctx, *p.Name); err != nil {
@@ -67,6 +66,30 @@ func (s *Service) UpdateHost(ctx context.Context, segment, id string, p ha.HostP
 		s.cfg.Poke() // cleared maintenance wakes the take-back (RECOVERY section 7)
 	}
 	return s.withSegment(ctx, h, err)
+}
+
+// checkUnused looks whether a host is there and not in use, so that Nova is not asked in vain. It only reads: the store
+// decides, in the transaction of the change.
+func (s *Service) checkUnused(ctx context.Context, segment, uuid string) error {
+	h, err := s.store.Host(ctx, segment, uuid)
+	if err != nil {
+		return err
+	}
+	if h.ReservedFor != 0 {
+		return &ha.InUseError{Kind: ha.KindHost, ID: uuid}
+	}
+	for _, status := range []ha.Status{ha.StatusNew, ha.StatusRunning, ha.StatusError} {
+		word := string(status)
+		open, err := s.store.Notifications(ctx, ha.NotificationFilter{SourceHostUUID: &uuid, Status: &word},
+			ha.Page{Limit: 1, Sort: []ha.Sort{{Field: ha.FieldID, Desc: true}}})
+		if err != nil {
+			return err
+		}
+		if len(open) > 0 {
+			return &ha.InUseError{Kind: ha.KindHost, ID: uuid, By: open[0].UUID}
+		}
+	}
+	return nil
 }
 
 // DeleteHost deletes a host. NotFoundError, InUseError.

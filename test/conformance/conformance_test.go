@@ -35,7 +35,7 @@ var databases = []struct {
 // Configuration A: no authentication, no engine.
 func TestNoAuth(t *testing.T) {
 	forEachDatabase(t, func(t *testing.T, url string) {
-		_, base := start(t, url, func(*Stub) api.Authenticator { return api.NoAuth{} })
+		base := start(t, url, noAuth)
 		run(t, NewRunner(base, "nova", "noauth", "engine_off", "writes_big"))
 	})
 }
@@ -43,14 +43,14 @@ func TestNoAuth(t *testing.T) {
 // Configuration B: Keystone, no engine; below /v1, and everything below /v1/{project_id}.
 func TestKeystone(t *testing.T) {
 	forEachDatabase(t, func(t *testing.T, url string) {
-		_, base := start(t, url, withKeystone(t))
+		base := start(t, url, withKeystone(t))
 		run(t, NewRunner(base, "nova", "keystone", "engine_off", "writes_big"))
 	})
 }
 
 func TestKeystoneProjectURLs(t *testing.T) {
 	forEachDatabase(t, func(t *testing.T, url string) {
-		_, base := start(t, url, withKeystone(t))
+		base := start(t, url, withKeystone(t))
 		r := NewRunner(base, "nova", "keystone", "engine_off", "writes_big")
 		r.ProjectURLs = true
 		run(t, r)
@@ -62,6 +62,8 @@ func forEachDatabase(t *testing.T, f func(t *testing.T, url string)) {
 		t.Run(db.name, func(t *testing.T) { f(t, db.url(t)) })
 	}
 }
+
+func noAuth(*Stub) api.Authenticator { return api.NoAuth{} }
 
 func withKeystone(t *testing.T) func(*Stub) api.Authenticator {
 	return func(s *Stub) api.Authenticator {
@@ -76,36 +78,45 @@ func withKeystone(t *testing.T) func(*Stub) api.Authenticator {
 	}
 }
 
-// start runs the stub and the API over the database, and returns the store and the API's URL.
-func start(t *testing.T, database string, auth func(*Stub) api.Authenticator) (*store.Store, string) {
+// start runs the stub and the API over the database, and returns the API's URL.
+func start(t *testing.T, database string, auth func(*Stub) api.Authenticator) string {
 	t.Helper()
-	stub := &Stub{}
-	cloud := httptest.NewServer(stub)
-	t.Cleanup(cloud.Close)
-	stub.URL = cloud.URL
-	s, err := store.Open(t.Context(), store.Config{URL: database, SyncWait: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	if err := s.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	rules, err := policy.New(policy.Config{}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	svc := service.New(s, computeServices{cloud.URL}, service.Config{DuplicateInterval: 180 * time.Second})
-	h, err := api.New(api.Config{Log: log, WWWAuthenticate: cloud.URL + "/v3", HealthDisabled: filepath.Join(t.TempDir(), "disable")}, svc, auth(stub), rules)
-	if err != nil {
-		t.Fatal(err)
-	}
 	srv := httptest.NewUnstartedServer(nil)
-	srv.Config = api.NewServer(api.Config{Log: log}, h)
+	srv.Config = api.NewServer(api.Config{Log: quiet}, handler(t, database, auth))
 	srv.Start()
 	t.Cleanup(srv.Close)
-	return s, srv.URL
+	return srv.URL
+}
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// handler is the API over the database and the stub.
+func handler(tb testing.TB, database string, auth func(*Stub) api.Authenticator) http.Handler {
+	tb.Helper()
+	stub := &Stub{}
+	cloud := httptest.NewServer(stub)
+	tb.Cleanup(cloud.Close)
+	stub.URL = cloud.URL
+	s, err := store.Open(context.Background(), store.Config{URL: database, SyncWait: 1})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = s.Close() })
+	if err := s.Sync(context.Background()); err != nil {
+		tb.Fatal(err)
+	}
+	rules, err := policy.New(policy.Config{}, quiet)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	svc := service.New(s, computeServices{cloud.URL}, service.Config{DuplicateInterval: 180 * time.Second})
+	h, err := api.New(api.Config{
+		Log: quiet, WWWAuthenticate: cloud.URL + "/v3", HealthDisabled: filepath.Join(tb.TempDir(), "disable"),
+	}, svc, auth(stub), rules)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return h
 }
 
 // run runs every case that the environment allows, and says at the end how many passed.

@@ -24,8 +24,11 @@ func openStore(ctx context.Context, c *config.Config, syncWait int, log *slog.Lo
 	for try := 0; ; try++ {
 		s, err := store.Open(ctx, storeConfig(c, syncWait))
 		var away *ha.UnavailableError
-		if err == nil || !errors.As(err, &away) || ctx.Err() != nil {
+		switch {
+		case err == nil || !errors.As(err, &away) || ctx.Err() != nil:
 			return s, err
+		case embedded(c):
+			return nil, fmt.Errorf("%w (state_path, or [database] connection)", err)
 		}
 		if most := c.Database.MaxRetries; most >= 0 && try >= most {
 			return nil, fmt.Errorf("%w (tried %d times; [database] max_retries, connection)", err, try+1)

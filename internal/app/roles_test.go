@@ -109,6 +109,7 @@ func TestRefusals(t *testing.T) {
 		{"disks that must stay", nova + "[salvor]\nlocal_disk = leave\n", "local_disk"},
 		{"a database that is none", "[database]\nconnection = oracle://x/y\n", "oracle"},
 		{"a database that is away", "[database]\nconnection = mysql+pymysql://u:hush@127.0.0.1:1/m\nmax_retries = 1\nretry_interval = 0\n", "tried 2 times"},
+		{"a file that cannot be", "[database]\nconnection = sqlite:////proc/x.sqlite\n", "state_path"},
 		{"a policy that is none", "[oslo_policy]\npolicy_file = /dev/null/x\n", "policy"},
 	}
 	for _, tt := range tests {

@@ -79,7 +79,10 @@ func roleCommand(env Env, mk maker, listens bool, cmd *cobra.Command) *cobra.Com
 		defer reread.Wait()
 		defer stop()
 		a, err := mk(ctx, app.Options{Config: c, Log: log.Logger, Listen: listen})
-		if err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil // stopped before it was ready
+		case err != nil:
 			return err
 		}
 		return run(cmd, a)

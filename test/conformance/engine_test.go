@@ -21,8 +21,6 @@ func TestEngine(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "masakari.conf")
 		conf := fmt.Sprintf(`[DEFAULT]
 auth_strategy = noauth2
-masakari_api_listen = 127.0.0.1
-masakari_api_listen_port = 0
 os_region_name = RegionOne
 os_privileged_user_name = masakari
 os_privileged_user_password = secret

@@ -14,8 +14,8 @@ import (
 // freshQuery finds notifications that no unit handles and whose key is free, the oldest of each key. Index:
 // notifications_status_idx; ended notifications cost nothing.
 const freshQuery = `SELECT n.notification_uuid, n.unit_key, n.source_host_uuid,
- COALESCE(n.failover_segment_uuid, h.failover_segment_id, '') AS segment_uuid
-FROM notifications AS n LEFT JOIN hosts AS h ON h.uuid = n.source_host_uuid
+ COALESCE(n.failover_segment_uuid, (SELECT h.failover_segment_id FROM hosts AS h WHERE h.uuid = n.source_host_uuid), '') AS segment_uuid
+FROM notifications AS n
 WHERE n.deleted = 0 AND n.status = 'new'
  AND NOT EXISTS (SELECT 1 FROM work AS w WHERE w.unit_key = n.unit_key AND w.ended = 0)
  AND NOT EXISTS (SELECT 1 FROM notifications AS o WHERE o.unit_key = n.unit_key AND o.status = 'new' AND o.deleted = 0 AND o.id < n.id)

@@ -20,11 +20,20 @@ CREATE TABLE IF NOT EXISTS failover_segments (
     paused_by VARCHAR(255) NOT NULL DEFAULT '',
     paused_reason TEXT NULL,
     paused_until DATETIME NULL,
-    touch INTEGER NOT NULL DEFAULT 0,
-    CONSTRAINT uniq_segment0name0deleted UNIQUE (name, deleted),
-    CONSTRAINT uniq_segment0name_key0deleted UNIQUE (name_key, deleted),
-    CONSTRAINT uniq_segments0uuid UNIQUE (uuid)
+    touch INTEGER NOT NULL DEFAULT 0
 );
+
+--bun:split
+
+CREATE UNIQUE INDEX IF NOT EXISTS uniq_segment0name0deleted ON failover_segments (name, deleted);
+
+--bun:split
+
+CREATE UNIQUE INDEX IF NOT EXISTS uniq_segment0name_key0deleted ON failover_segments (name_key, deleted);
+
+--bun:split
+
+CREATE UNIQUE INDEX IF NOT EXISTS uniq_segments0uuid ON failover_segments (uuid);
 
 --bun:split
 
@@ -54,11 +63,20 @@ CREATE TABLE IF NOT EXISTS hosts (
     reserved_for INTEGER NOT NULL DEFAULT 0,
     last_started_at DATETIME NULL,
     touch INTEGER NOT NULL DEFAULT 0,
-    CONSTRAINT uniq_host0name0deleted UNIQUE (name, deleted),
-    CONSTRAINT uniq_host0name_key0deleted UNIQUE (name_key, deleted),
-    CONSTRAINT uniq_host0uuid UNIQUE (uuid),
     CONSTRAINT hosts_failover_segment_fk FOREIGN KEY (failover_segment_id) REFERENCES failover_segments (uuid)
 );
+
+--bun:split
+
+CREATE UNIQUE INDEX IF NOT EXISTS uniq_host0name0deleted ON hosts (name, deleted);
+
+--bun:split
+
+CREATE UNIQUE INDEX IF NOT EXISTS uniq_host0name_key0deleted ON hosts (name_key, deleted);
+
+--bun:split
+
+CREATE UNIQUE INDEX IF NOT EXISTS uniq_host0uuid ON hosts (uuid);
 
 --bun:split
 
@@ -90,9 +108,12 @@ CREATE TABLE IF NOT EXISTS notifications (
     message TEXT NULL,
     -- ours
     unit_key VARCHAR(100) NOT NULL,
-    event VARCHAR(36) NOT NULL DEFAULT '',
-    CONSTRAINT uniq_notification0uuid UNIQUE (notification_uuid)
+    event VARCHAR(36) NOT NULL DEFAULT ''
 );
+
+--bun:split
+
+CREATE UNIQUE INDEX IF NOT EXISTS uniq_notification0uuid ON notifications (notification_uuid);
 
 --bun:split
 
@@ -162,9 +183,12 @@ CREATE TABLE IF NOT EXISTS vmoves (
     waits INTEGER NOT NULL DEFAULT 0,
     outcome VARCHAR(36) NOT NULL DEFAULT '',
     retry_wish INTEGER NOT NULL DEFAULT 0,
-    retry_done INTEGER NOT NULL DEFAULT 0,
-    CONSTRAINT uniq_vmove0uuid UNIQUE (uuid)
+    retry_done INTEGER NOT NULL DEFAULT 0
 );
+
+--bun:split
+
+CREATE UNIQUE INDEX IF NOT EXISTS uniq_vmove0uuid ON vmoves (uuid);
 
 --bun:split
 
@@ -213,9 +237,12 @@ CREATE TABLE IF NOT EXISTS work (
     released INTEGER NOT NULL,
     retried INTEGER NOT NULL,
     waived VARCHAR(255) NOT NULL,
-    returned BOOLEAN NOT NULL,
-    CONSTRAINT uniq_work0unit_key0ended UNIQUE (unit_key, ended)
+    returned BOOLEAN NOT NULL
 );
+
+--bun:split
+
+CREATE UNIQUE INDEX IF NOT EXISTS uniq_work0unit_key0ended ON work (unit_key, ended);
 
 --bun:split
 
@@ -251,9 +278,12 @@ CREATE TABLE IF NOT EXISTS journal (
     state VARCHAR(36) NOT NULL,
     progress REAL NOT NULL,
     note TEXT NULL,
-    is_open BOOLEAN NOT NULL,
-    CONSTRAINT uniq_journal0work_id0epoch0seq UNIQUE (work_id, epoch, seq)
+    is_open BOOLEAN NOT NULL
 );
+
+--bun:split
+
+CREATE UNIQUE INDEX IF NOT EXISTS uniq_journal0work_id0epoch0seq ON journal (work_id, epoch, seq);
 
 --bun:split
 
@@ -274,9 +304,12 @@ CREATE TABLE IF NOT EXISTS claims (
     prior TEXT NULL,
     work_id INTEGER NOT NULL,
     since DATETIME NOT NULL,
-    seen DATETIME NULL,
-    CONSTRAINT uniq_claims0what UNIQUE (host_uuid, what, reason, detail)
+    seen DATETIME NULL
 );
+
+--bun:split
+
+CREATE UNIQUE INDEX IF NOT EXISTS uniq_claims0what ON claims (host_uuid, what, reason, detail);
 
 --bun:split
 
@@ -291,9 +324,12 @@ CREATE TABLE IF NOT EXISTS engines (
     version VARCHAR(255) NOT NULL,
     started_at DATETIME NOT NULL,
     beat INTEGER NOT NULL,
-    seen_at DATETIME NOT NULL,
-    CONSTRAINT uniq_engines0name UNIQUE (name)
+    seen_at DATETIME NOT NULL
 );
+
+--bun:split
+
+CREATE UNIQUE INDEX IF NOT EXISTS uniq_engines0name ON engines (name);
 
 --bun:split
 

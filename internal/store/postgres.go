@@ -68,6 +68,9 @@ func postgresConfig(t target, hostport string, c Config) (*pgconn.Config, error)
 	} {
 		cfg.RuntimeParams[k] = v
 	}
+	if options := t.query.Get("options"); options != "" { // as psycopg2 takes it: -csearch_path=…
+		cfg.RuntimeParams["options"] = options
+	}
 	return cfg, nil
 }
 

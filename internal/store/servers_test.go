@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,8 +21,8 @@ import (
 // A server makes databases for tests; each has a random name and is dropped at the end.
 type server struct {
 	name string
-	// run carries out a statement as the server's administrator.
-	run func(ctx context.Context, statement string) error
+	// run carries out statements as the server's administrator.
+	run func(ctx context.Context, statements ...string) error
 	url func(database string) string
 }
 
@@ -30,7 +31,7 @@ const mariadbSocket = "/run/mysqld/mysqld.sock"
 
 var mariadb = server{
 	name: "MariaDB",
-	run: func(ctx context.Context, statement string) error {
+	run: func(ctx context.Context, statements ...string) error {
 		cfg := mysql.NewConfig()
 		cfg.User, cfg.Net, cfg.Addr = "root", "unix", mariadbSocket
 		c, err := mysql.NewConnector(cfg)
@@ -39,8 +40,12 @@ var mariadb = server{
 		}
 		db := sql.OpenDB(c)
 		defer db.Close()
-		_, err = db.ExecContext(ctx, statement)
-		return err
+		for _, s := range statements {
+			if _, err := db.ExecContext(ctx, s); err != nil {
+				return err
+			}
+		}
+		return nil
 	},
 	url: func(database string) string {
 		return "mysql+pymysql://root@/" + database + "?charset=utf8&unix_socket=" + url.QueryEscape(mariadbSocket)
@@ -49,26 +54,36 @@ var mariadb = server{
 
 var postgres = server{
 	name: "PostgreSQL",
-	run: func(ctx context.Context, statement string) error {
-		c, err := pgconn.Connect(ctx, "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable")
-		if err != nil {
-			return err
-		}
-		defer c.Close(ctx)
-		_, err = c.Exec(ctx, statement).ReadAll()
-		return err
+	run: func(ctx context.Context, statements ...string) error {
+		return postgresRun(ctx, "postgres", statements...)
 	},
 	url: func(database string) string {
 		return "postgresql+psycopg2://postgres:ignored@127.0.0.1:5432/" + database + "?sslmode=disable"
 	},
 }
 
+func postgresRun(ctx context.Context, database string, statements ...string) error {
+	c, err := pgconn.Connect(ctx, "postgres://postgres@127.0.0.1:5432/"+database+"?sslmode=disable")
+	if err != nil {
+		return err
+	}
+	defer c.Close(ctx)
+	for _, s := range statements {
+		if _, err := c.Exec(ctx, s).ReadAll(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func randomName() string { return fmt.Sprintf("salvor_test_%d_%08x", os.Getpid(), rand.Uint32()) }
+
 // database makes an empty database and returns its URL. Without the server the test is skipped, loudly; with
 // SALVOR_TEST_ALL set, it fails.
 func (s server) database(t testing.TB) string {
 	t.Helper()
-	name := fmt.Sprintf("salvor_test_%d_%08x", os.Getpid(), rand.Uint32())
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	name := randomName()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := s.run(ctx, "CREATE DATABASE "+name); err != nil {
 		if os.Getenv("SALVOR_TEST_ALL") != "" {
@@ -86,12 +101,22 @@ func (s server) database(t testing.TB) string {
 	return s.url(name)
 }
 
-func TestMariaDB(t *testing.T)    { mariadb.suite(t) }
-func TestPostgreSQL(t *testing.T) { postgres.suite(t) }
+func TestMariaDB(t *testing.T) {
+	mariadb.database(t) // skips the whole suite, by its name
+	storetest.Run(t, func(t *testing.T) storetest.Open { return opener(t, mariadb.database(t)) })
+}
 
-func (s server) suite(t *testing.T) {
-	s.database(t) // skips the whole suite, by its name
-	storetest.Run(t, func(t *testing.T) storetest.Open { return opener(t, s.database(t)) })
+// TestPostgreSQL gives each test a schema of its own in one database: to make a database takes PostgreSQL a second.
+func TestPostgreSQL(t *testing.T) {
+	url := postgres.database(t)
+	database := strings.TrimSuffix(url[strings.LastIndexByte(url, '/')+1:], "?sslmode=disable")
+	storetest.Run(t, func(t *testing.T) storetest.Open {
+		schema := randomName()
+		if err := postgresRun(t.Context(), database, "CREATE SCHEMA "+schema); err != nil {
+			t.Fatal(err)
+		}
+		return opener(t, url+"&options=-csearch_path%3D"+schema)
+	})
 }
 
 // servers runs a test on each database that this machine has.

@@ -11,8 +11,10 @@ import (
 type spy struct {
 	mu    sync.Mutex
 	heard []string
-	// commit, when set, is asked at each COMMIT; it carries it out by calling do, or does not.
-	commit func(do func() error) error
+	// began, when set, is called after each BEGIN.
+	began func()
+	// commit, when set, is asked at each COMMIT; it carries it out, or rolls back, or neither.
+	commit func(commit, rollback func() error) error
 	// exec, when set, is asked after each statement that answered; its error takes the answer's place.
 	exec func(query string) error
 	// conns are the driver's own connections, for statements of the test's.
@@ -40,11 +42,21 @@ func (s *spy) record(f func()) []string {
 	return s.heard
 }
 
-// spoil sets the hooks; they are called one at a time.
-func (s *spy) spoil(commit func(do func() error) error, exec func(query string) error) {
+// set changes the hooks.
+func (s *spy) set(change func(*spy)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.commit, s.exec = commit, exec
+	change(s)
+}
+
+// once makes the next COMMIT, and only that, do what hook does.
+func (s *spy) once(hook func(commit, rollback func() error) error) {
+	s.set(func(s *spy) {
+		s.commit = func(commit, rollback func() error) error {
+			s.set(func(s *spy) { s.commit = nil })
+			return hook(commit, rollback)
+		}
+	})
 }
 
 func (s *spy) hear(query string) {
@@ -118,6 +130,12 @@ func (c *spiedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.
 	if err != nil {
 		return nil, err
 	}
+	c.spy.mu.Lock()
+	hook := c.spy.began
+	c.spy.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
 	return spiedTx{tx, c.spy}, nil
 }
 
@@ -133,5 +151,5 @@ func (t spiedTx) Commit() error {
 	if hook == nil {
 		return t.Tx.Commit()
 	}
-	return hook(t.Tx.Commit)
+	return hook(t.Tx.Commit, t.Tx.Rollback)
 }

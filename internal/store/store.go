@@ -20,8 +20,8 @@ import (
 type Config struct {
 	// URL is a SQLAlchemy URL, as [database] connection holds it: mysql+pymysql://, mariadb://, postgresql://,
 	// sqlite:///relative, sqlite:////absolute, sqlite:// (in memory). Several hosts, h1:3306,h2:3306, are tried in order, one
-	// at a time. MySQL: ?unix_socket=, ssl_ca, ssl_cert, ssl_key, ssl_verify_identity; PostgreSQL: ?host=/socket/dir, sslmode,
-	// sslrootcert, sslcert, sslkey. Other parameters are the Python drivers' and are not used.
+	// at a time. MySQL: ?unix_socket=, ssl_ca, ssl_cert, ssl_key, ssl_verify_identity; PostgreSQL: ?host=/socket/dir, options,
+	// sslmode, sslrootcert, sslcert, sslkey. Other parameters are the Python drivers' and are not used.
 	URL string
 	// MaxOpen bounds the connections (default 20), MaxIdle those kept for later (default 5; [database] max_pool_size).
 	MaxOpen, MaxIdle int

@@ -113,6 +113,7 @@ func (s *session) validate(ctx context.Context, token string, allowExpired bool)
 	if allowExpired {
 		url += "&allow_expired=1"
 	}
+	//nolint:bodyclose // gophercloud reads and closes the body that goes into doc
 	_, err = client.Get(ctx, url, &doc, &gophercloud.RequestOpts{
 		MoreHeaders: map[string]string{"X-Subject-Token": token}, OkCodes: []int{http.StatusOK},
 	})

@@ -57,7 +57,7 @@ func (p Plain) Render(accept string) (contentType string, body []byte) {
 		page := "<html>\n <head>\n  <title>" + status + "</title>\n </head>\n <body>\n  <h1>" + status + "</h1>\n  " + text + "\n </body>\n</html>"
 		return "text/html; charset=UTF-8", []byte(page)
 	case MediaJSON:
-		body, _ := json.Marshal(struct { // strings always marshal
+		body, _ := json.Marshal(struct { //nolint:errchkjson // three texts always marshal
 			Message string `json:"message"`
 			Code    string `json:"code"`
 			Title   string `json:"title"`

@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/salvor-ha/salvor/internal/ha"
+import (
+	"slices"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
 
 // Segment is a failover segment in a response (contract 1.7). Its keys do not depend on the microversion.
 type Segment struct {
@@ -63,7 +67,7 @@ func segmentRule(update bool, v Version) rule {
 		s.required = []string{"name", "recovery_method", "service_type"}
 	}
 	if v.AtLeast(EnabledSince) {
-		s.properties = append(segmentProperties[:len(segmentProperties):len(segmentProperties)], property{"enabled", booleanRule})
+		s.properties = slices.Concat(segmentProperties, []property{{"enabled", booleanRule}})
 	}
 	return wrapped("segment", s.rule())
 }

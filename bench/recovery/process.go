@@ -1,5 +1,4 @@
-// Package serve runs the built salvor as its users do: a process of its own with a masakari.conf, for tests and benchmarks.
-package serve
+package main
 
 import (
 	"bytes"
@@ -12,64 +11,55 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
 
-var build struct {
-	sync.Mutex
-	binary string
-}
-
-// Binary builds cmd/salvor into dir, once per process, and returns the file's path.
-func Binary(ctx context.Context, dir string) (string, error) {
-	build.Lock()
-	defer build.Unlock()
-	if build.binary != "" {
-		return build.binary, nil
-	}
+// buildSalvor builds cmd/salvor into dir and returns the file's path.
+func buildSalvor(ctx context.Context, dir string) (string, error) {
 	file := filepath.Join(dir, "salvor")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", file, "github.com/salvor-ha/salvor/cmd/salvor")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building salvor: %w\n%s", err, out)
 	}
-	build.binary = file
 	return file, nil
 }
 
-// Process is a running "salvor serve".
-type Process struct {
-	URL     string // of the API, without a path
-	LogFile string
+// process is a running "salvor serve".
+type process struct {
+	url string // of the API, without a path
+	log string // file
 
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
 	err  error         // how; read after done
 }
 
-// Start writes conf, to which the address to listen on is added in a [DEFAULT] of its own, to a file in dir, starts "salvor
-// serve" with it and waits until the API answers. Port 0: any free one.
-func Start(ctx context.Context, binary, dir, conf string, port int) (*Process, error) {
-	if port == 0 {
-		free, err := freePort()
-		if err != nil {
-			return nil, err
-		}
-		port = free
+// startSalvor writes conf and the address to listen on to a file in dir, makes the tables, starts "salvor serve" and waits until
+// the API answers.
+func startSalvor(ctx context.Context, binary, dir, conf string) (*process, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
 	}
 	conf += fmt.Sprintf("\n[DEFAULT]\nmasakari_api_listen = 127.0.0.1\nmasakari_api_listen_port = %d\n", port)
 	file := filepath.Join(dir, "masakari.conf")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		return nil, err
 	}
-	p := &Process{
-		URL:     fmt.Sprintf("http://127.0.0.1:%d", port),
-		LogFile: filepath.Join(dir, "salvor.log"),
-		cmd:     exec.Command(binary, "serve", "--config-file", file),
-		done:    make(chan struct{}),
+	sync := exec.CommandContext(ctx, binary, "db", "sync", "--config-file", file)
+	sync.Env = withoutProxies(os.Environ())
+	if out, err := sync.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("salvor db sync: %w\n%s", err, out)
 	}
-	log, err := os.OpenFile(p.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	p := &process{
+		url:  fmt.Sprintf("http://127.0.0.1:%d", port),
+		log:  filepath.Join(dir, "salvor.log"),
+		cmd:  exec.Command(binary, "serve", "--config-file", file),
+		done: make(chan struct{}),
+	}
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +67,6 @@ func Start(ctx context.Context, binary, dir, conf string, port int) (*Process, e
 	p.cmd.Dir = dir
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = withoutProxies(os.Environ())
-	// A test that is killed takes its salvor along.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -87,19 +75,19 @@ func Start(ctx context.Context, binary, dir, conf string, port int) (*Process, e
 		close(p.done)
 	}()
 	if err := p.awaitAnswer(ctx, 60*time.Second); err != nil {
-		return nil, errors.Join(err, p.Stop())
+		return nil, errors.Join(err, p.stop())
 	}
 	return p, nil
 }
 
-func (p *Process) awaitAnswer(ctx context.Context, bound time.Duration) error {
+func (p *process) awaitAnswer(ctx context.Context, bound time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL+"/healthcheck", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/healthcheck", nil)
 		if err != nil {
 			return err
 		}
@@ -111,16 +99,16 @@ func (p *Process) awaitAnswer(ctx context.Context, bound time.Duration) error {
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("salvor ended at once: %v\n%s", p.err, p.LogTail(4000))
+			return fmt.Errorf("salvor ended at once: %v\n%s", p.err, p.logTail(4000))
 		case <-ctx.Done():
-			return fmt.Errorf("salvor does not answer on %s after %s\n%s", p.URL, bound, p.LogTail(4000))
+			return fmt.Errorf("salvor does not answer on %s after %s\n%s", p.url, bound, p.logTail(4000))
 		case <-tick.C:
 		}
 	}
 }
 
-// Stop ends the process as systemd does, with SIGTERM, and after 20 s with SIGKILL, which is an error. Stopping twice is fine.
-func (p *Process) Stop() error {
+// stop ends the process as systemd does, with SIGTERM, and after 20 s with SIGKILL, which is an error. Stopping twice is fine.
+func (p *process) stop() error {
 	select {
 	case <-p.done:
 		return nil
@@ -132,19 +120,19 @@ func (p *Process) Stop() error {
 	select {
 	case <-p.done:
 		if p.err != nil {
-			return fmt.Errorf("salvor, stopped: %w\n%s", p.err, p.LogTail(4000))
+			return fmt.Errorf("salvor, stopped: %w\n%s", p.err, p.logTail(4000))
 		}
 		return nil
 	case <-time.After(20 * time.Second):
 		err := p.cmd.Process.Kill()
 		<-p.done
-		return errors.Join(fmt.Errorf("salvor did not stop within 20 s\n%s", p.LogTail(4000)), err)
+		return errors.Join(fmt.Errorf("salvor did not stop within 20 s\n%s", p.logTail(4000)), err)
 	}
 }
 
-// LogTail returns the last n bytes of the log.
-func (p *Process) LogTail(n int) string {
-	text, err := os.ReadFile(p.LogFile)
+// logTail returns the last n bytes of the log.
+func (p *process) logTail(n int) string {
+	text, err := os.ReadFile(p.log)
 	if err != nil {
 		return err.Error()
 	}

@@ -1,0 +1,162 @@
+package store_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// proxy is a node of a cluster: it passes bytes on to the true server, until it is killed.
+type proxy struct {
+	net.Listener
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+	ever  int
+	done  sync.WaitGroup
+}
+
+func newProxy(t *testing.T, server string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{Listener: l, conns: map[net.Conn]bool{}}
+	p.done.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.done.Go(func() { p.serve(c, server) })
+		}
+	})
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *proxy) serve(c net.Conn, server string) {
+	s, err := net.Dial("tcp", server)
+	if err != nil {
+		c.Close()
+		return
+	}
+	p.mu.Lock()
+	p.conns[c], p.conns[s] = true, true
+	p.ever++
+	p.mu.Unlock()
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{c, s}, {s, c}} {
+		both.Go(func() {
+			io.Copy(way[0], way[1])
+			c.Close()
+			s.Close()
+		})
+	}
+	both.Wait()
+	p.mu.Lock()
+	delete(p.conns, c)
+	delete(p.conns, s)
+	p.mu.Unlock()
+}
+
+// open counts the connections that are open now, ever those that were opened.
+func (p *proxy) open() (now, ever int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns) / 2, p.ever
+}
+
+func (p *proxy) kill() {
+	p.Close()
+	p.mu.Lock()
+	for c := range p.conns {
+		c.Close()
+	}
+	p.mu.Unlock()
+	p.done.Wait()
+}
+
+// clusters runs a test on each server, as if it were a cluster of two nodes.
+func clusters(t *testing.T, run func(t *testing.T, url string, nodes [2]*proxy)) {
+	t.Helper()
+	t.Run("MariaDB", func(t *testing.T) {
+		url := mariadb.database(t)
+		name := url[strings.Index(url, "@/")+2 : strings.Index(url, "?")]
+		nodes := [2]*proxy{newProxy(t, "127.0.0.1:3306"), newProxy(t, "127.0.0.1:3306")}
+		run(t, fmt.Sprintf("mysql+pymysql://root@%s,%s/%s", nodes[0].Addr(), nodes[1].Addr(), name), nodes)
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		url := postgres.database(t)
+		nodes := [2]*proxy{newProxy(t, "127.0.0.1:5432"), newProxy(t, "127.0.0.1:5432")}
+		run(t, strings.Replace(url, "127.0.0.1:5432", fmt.Sprintf("%s,%s", nodes[0].Addr(), nodes[1].Addr()), 1), nodes)
+	})
+}
+
+// A process talks to one node at a time. When that dies, it goes on with the next, without an error in between.
+func TestFailover(t *testing.T) {
+	clusters(t, func(t *testing.T, url string, nodes [2]*proxy) {
+		b := newBench(t, url, open)
+		at := func(node, want int) {
+			t.Helper()
+			if now, _ := nodes[node].open(); (now > 0) != (want > 0) {
+				t.Fatalf("%d connections to node %d, want %d", now, node, want)
+			}
+		}
+		at(0, 1)
+		at(1, 0)
+		nodes[0].kill()
+		for i := range 5 {
+			if _, err := b.Commit(t.Context(), b.lease, note(int64(i))); err != nil {
+				t.Fatalf("commit %d after a node died: %v", i, err)
+			}
+		}
+		b.must(b.Ping(t.Context()))
+		at(1, 1)
+		nodes[1].kill()
+		_, err := b.Commit(t.Context(), b.lease)
+		b.away(err)
+		if !strings.Contains(err.Error(), nodes[1].Addr().String()) {
+			t.Fatalf("the error names no node: %v", err)
+		}
+	})
+}
+
+// A node that answers but says that it cannot serve (Galera's 1047) is left whole: its pooled connections are not used again.
+func TestLeaveNode(t *testing.T) {
+	nodes := [2]*proxy{newProxy(t, "127.0.0.1:3306"), newProxy(t, "127.0.0.1:3306")}
+	url := mariadb.database(t)
+	name := url[strings.Index(url, "@/")+2 : strings.Index(url, "?")]
+	b := newBench(t, fmt.Sprintf("mysql://root@%s,%s/%s", nodes[0].Addr(), nodes[1].Addr(), name), open)
+	var wg sync.WaitGroup
+	for range 4 { // several pooled connections
+		wg.Go(func() { b.Poll(t.Context(), "x") })
+	}
+	wg.Wait()
+	_, before := nodes[0].open()
+	refused := false
+	b.spy.set(func(s *spy) {
+		s.exec = func(string) error {
+			if refused {
+				return nil
+			}
+			refused = true
+			return &mysql.MySQLError{Number: 1047, Message: "WSREP has not yet prepared node for application use"}
+		}
+	})
+	for range 10 {
+		_, err := b.Commit(t.Context(), b.lease)
+		b.must(err)
+	}
+	if _, after := nodes[0].open(); after != before {
+		t.Fatalf("%d more connections to the node that was left", after-before)
+	}
+	if now, _ := nodes[1].open(); now == 0 {
+		t.Fatal("no connection to the next node")
+	}
+}

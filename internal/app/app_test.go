@@ -90,7 +90,7 @@ func TestSystemdIsTold(t *testing.T) {
 }
 
 func TestCloseWithoutRun(t *testing.T) {
-	a, err := Sim(SimOptions{Listen: "127.0.0.1:0", Hosts: 2, Instances: 1, Log: silent()})
+	a, err := Sim(t.Context(), SimOptions{Listen: "127.0.0.1:0", Hosts: 2, Instances: 1, Log: silent()})
 	if err != nil {
 		t.Fatal(err)
 	}

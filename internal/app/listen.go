@@ -54,7 +54,7 @@ func isLoopback(ctx context.Context, host string) bool {
 }
 
 // listen opens the listener; with use_ssl it speaks TLS.
-func listen(c *config.Config, address string) (net.Listener, string, error) {
+func listen(ctx context.Context, c *config.Config, address string) (net.Listener, string, error) {
 	var conf *tls.Config
 	scheme := "http"
 	if c.API.UseSSL {
@@ -64,7 +64,7 @@ func listen(c *config.Config, address string) (net.Listener, string, error) {
 		}
 		scheme = "https"
 	}
-	l, err := openListener(address)
+	l, err := openListener(ctx, address)
 	if err != nil {
 		return nil, "", err
 	}
@@ -75,8 +75,8 @@ func listen(c *config.Config, address string) (net.Listener, string, error) {
 	return l, u, nil
 }
 
-func openListener(address string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
+func openListener(ctx context.Context, address string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
 	}
@@ -126,7 +126,9 @@ func serveHTTP(ctx context.Context, server *http.Server, l net.Listener, log *sl
 		log.Warn("requests were still under way at the stop, and are cut off", "error", err)
 		_ = server.Close()
 	}
-	<-stopped
+	if err := <-stopped; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
 	return nil
 }
 

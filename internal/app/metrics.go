@@ -63,11 +63,11 @@ func verdict(err error) string {
 }
 
 // addMetrics serves /metrics where [salvor] metrics_listen says.
-func (b *builder) addMetrics() error {
+func (b *builder) addMetrics(ctx context.Context) error {
 	if b.cfg.Salvor.MetricsListen == "" {
 		return nil
 	}
-	l, err := openListener(b.cfg.Salvor.MetricsListen)
+	l, err := openListener(ctx, b.cfg.Salvor.MetricsListen)
 	if err != nil {
 		return err
 	}

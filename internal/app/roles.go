@@ -97,11 +97,11 @@ func (b *builder) build(ctx context.Context) error {
 	if err := b.checkRows(ctx, rows); err != nil {
 		return err
 	}
-	if err := b.addMetrics(); err != nil {
+	if err := b.addMetrics(ctx); err != nil {
 		return err
 	}
 	if b.role == roleAPI {
-		return b.addAPI(f, rows, nil)
+		return b.addAPI(ctx, f, rows, nil)
 	}
 	e := b.makeEngine(rows)
 	if b.role == roleServe {
@@ -111,7 +111,7 @@ func (b *builder) build(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := b.addAPI(f, rows, e.Poke); err != nil {
+		if err := b.addAPI(ctx, f, rows, e.Poke); err != nil {
 			return err
 		}
 	}
@@ -217,7 +217,7 @@ func (b *builder) makeFace(ctx context.Context) (*face, error) {
 }
 
 // addAPI opens the listener last: once it is open, somebody may call.
-func (b *builder) addAPI(f *face, rows *store.Store, poke func()) error {
+func (b *builder) addAPI(ctx context.Context, f *face, rows *store.Store, poke func()) error {
 	conf := apiConfig(b.cfg)
 	conf.Log = b.log
 	svc := service.New(counted{rows, b.metrics}, b.cloud, service.Config{DuplicateInterval: b.cfg.API.DuplicateInterval, Poke: poke})
@@ -227,7 +227,7 @@ func (b *builder) addAPI(f *face, rows *store.Store, poke func()) error {
 	}
 	server := api.NewServer(conf, b.metrics.Middleware(handler, telemetry.RouteOf))
 	server.SetKeepAlivesEnabled(b.cfg.WSGI.KeepAlive)
-	l, u, err := listen(b.cfg, f.address)
+	l, u, err := listen(ctx, b.cfg, f.address)
 	if err != nil {
 		return err
 	}

@@ -22,12 +22,12 @@ type SimOptions struct {
 }
 
 // Sim is a simulated cloud that listens: Keystone, Nova, Placement and BMCs, and /sim to kill hosts with.
-func Sim(o SimOptions) (*App, error) {
+func Sim(ctx context.Context, o SimOptions) (*App, error) {
 	hosts := o.Hosts
 	if hosts == 0 {
 		hosts = -1 // there, 0 is the default number
 	}
-	l, err := openListener(o.Listen)
+	l, err := openListener(ctx, o.Listen)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ injected, below /sim.`,
 			if o.Hosts == 0 && o.Instances > 0 {
 				return usagef("--instances needs --hosts")
 			}
-			a, err := app.Sim(o)
+			a, err := app.Sim(cmd.Context(), o)
 			if err != nil {
 				return err
 			}

@@ -67,7 +67,8 @@ func (i instanceTruth) up() bool {
 
 func (s *simulator) state(ctx context.Context) (truth, error) {
 	var t truth
-	return t, s.call(ctx, http.MethodGet, "/sim/state", &t)
+	err := s.call(ctx, http.MethodGet, "/sim/state", &t)
+	return t, err
 }
 
 func (s *simulator) kill(ctx context.Context, host string) error {

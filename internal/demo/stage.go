@@ -124,7 +124,8 @@ func setUp(ctx context.Context, w *world) (*stage, error) {
 	}
 	s.began = time.Now()
 	s.scene = Scene{Began: s.began, URL: w.url}
-	return s, s.look(ctx)
+	err = s.look(ctx)
+	return s, err
 }
 
 // current returns the latest scene.

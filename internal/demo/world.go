@@ -51,7 +51,7 @@ func (w *world) start(ctx context.Context, o Options) error {
 	if w.dir, err = os.MkdirTemp("", "salvor-demo-"); err != nil {
 		return fmt.Errorf("a directory for the database: %w", err)
 	}
-	sim, err := app.Sim(app.SimOptions{Listen: "127.0.0.1:0", Hosts: o.Hosts, Instances: o.Instances, Seed: o.Seed, Log: log})
+	sim, err := app.Sim(ctx, app.SimOptions{Listen: "127.0.0.1:0", Hosts: o.Hosts, Instances: o.Instances, Seed: o.Seed, Log: log})
 	if err != nil {
 		return err
 	}

@@ -293,7 +293,11 @@ func TestRefusals(t *testing.T) {
 			_, err = b.Admit(short, b.vm(), time.Minute)
 			cancel()
 			b.away(err)
-			_, err = b.Poll(func() context.Context { c, stop := context.WithTimeout(ctx, 50*time.Millisecond); t.Cleanup(stop); return c }(), "x")
+			_, err = b.Poll(func() context.Context {
+				c, stop := context.WithTimeout(ctx, 50*time.Millisecond)
+				t.Cleanup(stop)
+				return c
+			}(), "x")
 			b.away(err)
 			b.spy.set(func(s *spy) { s.exec = nil })
 		}

@@ -51,3 +51,16 @@ func TestSQLiteMemory(t *testing.T) {
 		return func(*testing.T) storetest.Backend { return s }
 	})
 }
+
+func TestVirtualTime(t *testing.T) {
+	storetest.RunVirtual(t, func(t *testing.T) (storetest.Open, func()) {
+		s, err := store.Open(t.Context(), store.Config{URL: "sqlite://"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return func(*testing.T) storetest.Backend { return s }, func() { s.Close() }
+	})
+}

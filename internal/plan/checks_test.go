@@ -206,7 +206,7 @@ func (w *world) wrote(k ha.EntryKind, has string) (n int) {
 func (w *world) claims() string {
 	var list []string
 	for _, c := range w.unit.Claims {
-		list = append(list, strings.TrimPrefix(c.HostUUID, "uuid-")+" "+string(c.What)+" "+string(c.Reason)+" "+c.Prior)
+		list = append(list, strings.TrimSpace(strings.Join([]string{strings.TrimPrefix(c.HostUUID, "uuid-"), string(c.What), string(c.Reason), c.Prior}, " ")))
 	}
 	slices.Sort(list)
 	return strings.Join(list, ", ")

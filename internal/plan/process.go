@@ -25,12 +25,9 @@ func (t *turn) process() {
 	switch {
 	case t.rec.Step == "" && !t.Unit.Segment.Enabled:
 		t.end(ha.StatusIgnored, SegmentDisabled)
-	case t.Unit.HostUnit != 0:
-		t.end(ha.StatusFinished, "host recovery took over")
-	case !slices.Contains(t.Rules.ProcessesOfNova, name):
+	case !t.isNovaCompute(name):
 		t.end(ha.StatusFinished, "nothing to do for process %s", name)
-	case t.expired():
-		t.end(ha.StatusFailed, "expired: older than %s", t.Rules.Expiry)
+	case t.processOver():
 	case t.note.Payload.Started():
 		t.processStarted()
 	case t.rec.Step == ha.StepWait:
@@ -38,6 +35,35 @@ func (t *turn) process() {
 	default:
 		t.processStopped()
 	}
+}
+
+func (t *turn) isNovaCompute(process string) bool {
+	return slices.Contains(t.Rules.ProcessesOfNova, process)
+}
+
+// processOver reports whether something ends the recovery before its work is done, and ends it once its act has ended.
+func (t *turn) processOver() bool {
+	returned := slices.ContainsFunc(t.Unit.Queue, func(n ha.Notification) bool {
+		return n.Payload.Started() && t.isNovaCompute(n.Payload[ha.KeyProcessName])
+	})
+	var s ha.Status
+	var why string
+	switch {
+	case t.Unit.HostUnit != 0:
+		s, why = ha.StatusFinished, "host recovery took over"
+	case t.Unit.Wishes.CancelBy != "":
+		s, why = ha.StatusFailed, "cancelled by "+t.Unit.Wishes.CancelBy
+	case t.expired():
+		s, why = ha.StatusFailed, fmt.Sprintf("expired: older than %s", t.Rules.Expiry)
+	case t.note.Payload.Stopped() && returned: // what it claimed is taken back by that report
+		s, why = ha.StatusFinished, "the process is back"
+	default:
+		return false
+	}
+	if len(t.acting) == 0 {
+		t.end(s, "%s", why)
+	}
+	return true
 }
 
 // processStopped takes the host out of scheduling. Nova writes first, then waits up to 60 s for the dead process: a timeout
@@ -115,6 +141,11 @@ func (t *turn) processStarted() {
 	if !ok {
 		return
 	}
+	if svc.Enabled && !t.Facts.Services.After(c.Since.Add(t.Rules.OrderInDoubt)) { // a disable whose answer was lost may come late
+		t.look(LookServices, "")
+		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+		return
+	}
 	if svc.Enabled || svc.DisabledReason != c.Detail { // somebody else's by now
 		t.dropClaim(c)
 		t.endMaintenance(ha.ReasonProcess)
@@ -132,6 +163,9 @@ func (t *turn) processPut(o ha.Outcome) {
 	if class == ha.ClassRefused {
 		t.processFailed("Nova refused to change the compute service: " + ha.TextOf(o.Err))
 	}
+	if c, claimed := t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonProcess); claimed && class == "" && *o.Act.Enable {
+		t.dropClaim(c)
+	}
 	t.look(LookServices, "")
 	t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
 }
@@ -148,10 +182,6 @@ func (t *turn) processFailed(why string) {
 
 // processWait begins the next attempt when its time has come, or when an operator asks.
 func (t *turn) processWait() {
-	if t.Unit.Wishes.CancelBy != "" {
-		t.end(ha.StatusFailed, "cancelled by %s", t.Unit.Wishes.CancelBy)
-		return
-	}
 	retry := t.Unit.Wishes.Retries > t.rec.Retried
 	t.rec.Retried = t.Unit.Wishes.Retries
 	if !retry && t.rec.WakeAt != nil && t.Now.Before(*t.rec.WakeAt) {

@@ -63,6 +63,10 @@ func (t *turn) takeBack() {
 		t.log("", "the compute service of %s was enabled or disabled by somebody else: no longer ours", svc.Host)
 		isDisabled = false
 	}
+	if back && isForced && forced.Prior == "true" { // it was forced down before us, and stays so
+		t.dropClaim(forced)
+		isForced = false
+	}
 	if back && isForced && svc.ForcedDown {
 		if t.act(ha.Act{Key: serviceKey(svc.Host), Kind: ha.ActService, Host: svc.Host, ServiceID: svc.ID, ForcedDown: ptr(false)}) {
 			t.log("", "host %s is back (%s): taking forced_down back", svc.Host, how)
@@ -79,17 +83,23 @@ func (t *turn) takeBack() {
 		t.ended = true
 		return
 	}
-	t.again(back && (isForced || t.Rules.AutoReturn))
+	unheard := !isForced || !forced.Seen.IsZero() && t.Memory.Heart.Moves == 0 // nothing has moved since our PUT
+	t.again(back && isForced || t.Rules.AutoReturn && svc.Up || !unheard)
 }
 
-// again looks later: soon while the host is coming back or is being listened to, else each minute, without the lease.
+// again looks later: soon while the host is coming back or may be heard, else each minute, without the lease.
 func (t *turn) again(soon bool) {
-	t.look(LookServices, "")
-	if soon || t.Memory.Heart.Moves > 0 || t.Now.Sub(t.Memory.Heart.First) < 3*t.Rules.ReportInterval {
-		t.wakeAt(t.Now.Add(min(t.Rules.ReportInterval/2, 5*time.Second)))
+	if !soon {
+		t.park = takeBackEvery
 		return
 	}
-	t.park = takeBackEvery
+	every := min(t.Rules.ReportInterval/2, 5*time.Second)
+	if next := t.Facts.Services.At.Add(every); t.Now.Before(next) {
+		t.wakeAt(next)
+		return
+	}
+	t.look(LookServices, "")
+	t.wakeAt(t.Now.Add(every))
 }
 
 // certain reports whether the facts are newer than any PUT of ours whose answer was lost could act.
@@ -131,13 +141,20 @@ func (t *turn) healthy(svc ha.Service, back bool) bool {
 	return t.Now.Sub(since) >= t.Rules.HealthyDelay
 }
 
-// returnToService is auto_return: enabled if it still is disabled by us, and off maintenance if that is ours.
+// returnToService is auto_return: enabled if it still is disabled by us, and off maintenance if that is ours. What another claim
+// holds disabled stays so, under that claim's reason.
 func (t *turn) returnToService(svc ha.Service, isDisabled bool) {
-	if isDisabled {
-		t.act(ha.Act{Key: serviceKey(svc.Host), Kind: ha.ActService, Host: svc.Host, ServiceID: svc.ID, Enable: ptr(true)})
+	if !isDisabled {
+		t.endMaintenance(ha.ReasonRecovery)
 		return
 	}
-	t.endMaintenance(ha.ReasonRecovery)
+	a := ha.Act{Key: serviceKey(svc.Host), Kind: ha.ActService, Host: svc.Host, ServiceID: svc.ID, Enable: ptr(true)}
+	for _, c := range t.ownClaims() {
+		if c.What == ha.WhatDisabled && c.Reason != ha.ReasonRecovery {
+			a.Enable, a.Reason = ptr(false), c.Detail
+		}
+	}
+	t.act(a)
 }
 
 // endMaintenance drops our claim on the host's maintenance; the flag goes when no other claim holds it.
@@ -173,7 +190,9 @@ func (t *turn) tookBack(o ha.Outcome) {
 		if c, have := t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonRecovery); have {
 			t.dropClaim(c)
 		}
-		t.log("", "host %s is back in service", o.Act.Host)
+		if *o.Act.Enable {
+			t.log("", "host %s is back in service", o.Act.Host)
+		}
 		t.endMaintenance(ha.ReasonRecovery)
 	case class == ha.ClassRefused:
 		t.rec.HeldWhy = ha.TextOf(o.Err)

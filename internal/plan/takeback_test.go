@@ -1,0 +1,339 @@
+package plan_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// away is the take-back of a host that a recovery an hour ago forced down and disabled; it is still dead.
+func away(t testing.TB) *world {
+	w := newWorld(t, ha.UnitTakeBack)
+	w.unit.NotificationUUID = ""
+	w.die(failedHost)
+	svc := w.service(failedHost)
+	svc.ForcedDown, svc.Up, svc.Enabled, svc.DisabledReason = true, false, false, w.rules.DisableReason
+	svc.UpdatedAt = born.Add(-time.Hour)
+	w.unit.Host.OnMaintenance, w.peer(failedHost).OnMaintenance = true, true
+	for _, c := range []ha.Claim{
+		{What: ha.WhatForcedDown, Prior: "false", Seen: svc.UpdatedAt},
+		{What: ha.WhatDisabled, Prior: "enabled", Detail: w.rules.DisableReason},
+		{What: ha.WhatMaintenance, Prior: "false"},
+	} {
+		c.HostUUID, c.Reason, c.WorkID, c.Since = w.unit.HostUUID, ha.ReasonRecovery, 99, born.Add(-time.Hour)
+		w.unit.Claims = append(w.unit.Claims, c)
+	}
+	return w
+}
+
+func (w *world) reportStarted() { now := w.now; w.unit.Host.StartedAt = &now }
+
+const kept = "compute-1 disabled recovery enabled, compute-1 maintenance recovery false"
+
+// STARTED: forced_down is taken back; disable and maintenance stay for the operator, as in Masakari.
+func TestTakeBackByStarted(t *testing.T) {
+	w := away(t)
+	w.run(10 * time.Minute)
+	w.acts()
+	w.live(failedHost)
+	w.comes(0, w.reportStarted)
+	w.run(2 * time.Minute)
+	w.acts("service compute-1 up")
+	if w.claims() != kept || w.service(failedHost).Enabled || !w.unit.Host.OnMaintenance {
+		t.Errorf("claims %s, enabled %v", w.claims(), w.service(failedHost).Enabled)
+	}
+}
+
+// A STARTED from before the claim says nothing.
+func TestTakeBackNotByAnOlderStarted(t *testing.T) {
+	w := away(t)
+	before := born.Add(-2 * time.Hour)
+	w.unit.Host.StartedAt = &before
+	w.run(10 * time.Minute)
+	w.acts()
+}
+
+func TestTakeBackByAnOperatorEndingMaintenance(t *testing.T) {
+	w := away(t)
+	w.comes(time.Minute, func() { w.unit.Host.OnMaintenance = false })
+	w.run(3 * time.Minute)
+	w.acts("service compute-1 up")
+}
+
+// Some monitors never send STARTED: its heartbeats, moving for healthy_delay, are looked at each minute.
+func TestTakeBackByHeartbeats(t *testing.T) {
+	w := away(t)
+	w.at(10*time.Minute, func() { w.live(failedHost) })
+	w.run(14*time.Minute + 50*time.Second)
+	w.acts()
+	w.run(4 * time.Minute)
+	w.acts("service compute-1 up")
+	if at := w.when("service"); at < 15*time.Minute || at > 17*time.Minute {
+		t.Errorf("taken back after %s, want 10 m + 5 m and at most a minute or two", at)
+	}
+}
+
+// It comes and goes (F071): never back before it has been well for healthy_delay.
+func TestTakeBackNotWhileItFlaps(t *testing.T) {
+	w := away(t)
+	var flap func()
+	flap = func() {
+		w.live(failedHost)
+		w.at(120*time.Second, func() { w.die(failedHost) })
+		w.at(220*time.Second, flap)
+	}
+	flap()
+	w.run(time.Hour)
+	w.acts()
+}
+
+// One PUT by somebody is no heartbeat, however often it is looked at.
+func TestTakeBackNotByOnePut(t *testing.T) {
+	w := away(t)
+	w.at(time.Minute, func() { w.touch(failedHost) })
+	w.run(time.Hour)
+	w.acts()
+}
+
+// A host that is away is looked at each minute, and nobody holds its lease in between.
+func TestTakeBackParks(t *testing.T) {
+	w := away(t)
+	w.run(time.Hour)
+	if n := w.looked["services"]; n > 60*8 {
+		t.Errorf("%d looks in an hour", n)
+	}
+	if w.last.Park != time.Minute {
+		t.Errorf("parks for %s", w.last.Park)
+	}
+}
+
+// Nova refuses while its records remain: waited out; after ten minutes a critical alarm, once.
+func TestTakeBackRefusalsAreWaitedOut(t *testing.T) {
+	w := away(t)
+	refuses := 9 * time.Minute
+	w.script = func(a ha.Act) *reply {
+		if w.now.Sub(w.start) < refuses {
+			return &reply{err: refused(400, "Unable to force up host compute-1 as `done` evacuation migration records remain")}
+		}
+		return nil
+	}
+	w.live(failedHost)
+	w.reportStarted()
+	w.run(8 * time.Minute)
+	if w.wrote(ha.EntryAlarm, "") != 0 || w.count("service") < 5 {
+		t.Errorf("sent %d\n%s", w.count("service"), w.story())
+	}
+	w.run(3 * time.Minute)
+	if w.service(failedHost).ForcedDown || w.claims() != kept {
+		t.Errorf("not taken back: %s", w.claims())
+	}
+	if w.wrote(ha.EntryAlarm, "") != 0 {
+		t.Error("alarm before ten minutes")
+	}
+}
+
+func TestTakeBackAlarmAfterTenMinutes(t *testing.T) {
+	w := away(t)
+	w.script = func(ha.Act) *reply { return &reply{err: refused(400, "records remain")} }
+	w.live(failedHost)
+	w.reportStarted()
+	w.run(9 * time.Minute)
+	if w.wrote(ha.EntryAlarm, "") != 0 {
+		t.Error("alarm before ten minutes")
+	}
+	w.run(30 * time.Minute)
+	if w.wrote(ha.EntryAlarm, "compute of compute-1 not restarted, old copies may run") != 1 {
+		t.Errorf("want one alarm\n%s", w.story())
+	}
+	if n := w.count("service"); n > 100 {
+		t.Errorf("%d PUTs: no back-off", n)
+	}
+	w.script = nil
+	w.run(time.Minute)
+	if w.service(failedHost).ForcedDown {
+		t.Error("given up")
+	}
+}
+
+// Lost answers: what Nova shows decides.
+func TestTakeBackLostAnswers(t *testing.T) {
+	for name, r := range map[string]reply{"done": {err: inDoubt(), takes: true}, "not done": {err: inDoubt()}, "done late": {err: inDoubt(), takes: true, effect: 20 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			w := away(t)
+			w.script = func(ha.Act) *reply {
+				if len(w.sent) == 1 {
+					return &r
+				}
+				return nil
+			}
+			w.live(failedHost)
+			w.reportStarted()
+			w.run(5 * time.Minute)
+			if w.service(failedHost).ForcedDown || w.claims() != kept {
+				t.Errorf("forced down %v, claims %s", w.service(failedHost).ForcedDown, w.claims())
+			}
+		})
+	}
+}
+
+// A takeover with the PUT under way.
+func TestTakeBackTakeover(t *testing.T) {
+	w := away(t)
+	w.script = func(ha.Act) *reply {
+		if len(w.sent) == 1 {
+			return &reply{err: inDoubt(), takes: true, answer: time.Hour}
+		}
+		return nil
+	}
+	w.live(failedHost)
+	w.reportStarted()
+	w.until("sent", func() bool { return len(w.sent) == 1 }, time.Minute)
+	w.takeover()
+	w.run(5 * time.Minute)
+	if w.service(failedHost).ForcedDown || w.claims() != kept {
+		t.Errorf("forced down %v, claims %s", w.service(failedHost).ForcedDown, w.claims())
+	}
+}
+
+// Somebody else cleared or enabled it: no longer ours, left alone.
+func TestTakeBackSomebodyElseDidIt(t *testing.T) {
+	t.Run("forced_down cleared", func(t *testing.T) {
+		w := away(t)
+		w.service(failedHost).ForcedDown, w.service(failedHost).Up = false, true
+		w.run(2 * time.Minute)
+		w.acts()
+		if w.claims() != kept {
+			t.Errorf("claims %s", w.claims())
+		}
+	})
+	t.Run("enabled", func(t *testing.T) {
+		w := away(t)
+		w.service(failedHost).Enabled = true
+		w.run(2 * time.Minute)
+		w.acts()
+		if strings.Contains(w.claims(), "disabled") {
+			t.Errorf("claims %s", w.claims())
+		}
+	})
+	t.Run("disabled with another reason", func(t *testing.T) {
+		w := away(t)
+		w.rules.AutoReturn = true
+		w.service(failedHost).DisabledReason = "new kernel"
+		w.live(failedHost)
+		w.reportStarted()
+		w.run(20 * time.Minute)
+		w.acts("service compute-1 up")
+		if w.service(failedHost).Enabled {
+			t.Error("somebody else's disable was taken away")
+		}
+	})
+	t.Run("forced down before us: prior value restored, so left forced down", func(t *testing.T) {
+		w := away(t)
+		w.unit.Claims[0].Prior = "true"
+		w.live(failedHost)
+		w.reportStarted()
+		w.run(5 * time.Minute)
+		w.acts()
+		if !w.service(failedHost).ForcedDown || strings.Contains(w.claims(), "forced_down") {
+			t.Errorf("claims %s", w.claims())
+		}
+	})
+	t.Run("Nova has no such service any more", func(t *testing.T) {
+		w := away(t)
+		w.services = slices.DeleteFunc(w.services, func(s ha.Service) bool { return s.Host == failedHost })
+		w.run(2 * time.Minute)
+		if !w.ended || strings.Contains(w.claims(), "forced_down") || strings.Contains(w.claims(), "disabled") {
+			t.Errorf("ended %v, claims %s", w.ended, w.claims())
+		}
+	})
+}
+
+// auto_return: enabled, and off maintenance, when it has been up for healthy_delay.
+func TestTakeBackAutoReturn(t *testing.T) {
+	for name, set := range map[string]func(*world){
+		"reported STARTED":            func(w *world) { w.reportStarted() },
+		"forced_down cleared by hand": func(w *world) { w.service(failedHost).ForcedDown = false },
+		"by its heartbeats":           func(*world) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := away(t)
+			w.rules.AutoReturn = true
+			set(w)
+			w.live(failedHost)
+			w.run(4 * time.Minute)
+			if w.count("service compute-1 enable") != 0 {
+				t.Errorf("enabled after %s", w.when("service compute-1 enable"))
+			}
+			w.toEnd(20 * time.Minute)
+			if w.claims() != "" || w.unit.Host.OnMaintenance || !w.service(failedHost).Enabled || w.service(failedHost).ForcedDown {
+				t.Errorf("claims %s, maintenance %v, %+v", w.claims(), w.unit.Host.OnMaintenance, w.service(failedHost))
+			}
+		})
+	}
+	t.Run("not while it is down", func(t *testing.T) {
+		w := away(t)
+		w.rules.AutoReturn = true
+		w.comes(time.Minute, w.reportStarted)
+		w.run(20 * time.Minute)
+		if w.count("service compute-1 enable") != 0 {
+			t.Errorf("sent %v", w.sent)
+		}
+	})
+	t.Run("an operator's maintenance stays", func(t *testing.T) {
+		w := away(t)
+		w.rules.AutoReturn = true
+		w.unit.Claims = append(w.unit.Claims, ha.Claim{HostUUID: w.unit.HostUUID, What: ha.WhatMaintenance, Reason: ha.ReasonOperator})
+		w.live(failedHost)
+		w.reportStarted()
+		w.toEnd(20 * time.Minute)
+		if !w.unit.Host.OnMaintenance || w.claims() != "compute-1 maintenance operator" {
+			t.Errorf("claims %q, maintenance %v", w.claims(), w.unit.Host.OnMaintenance)
+		}
+	})
+	t.Run("a process failure still claims the disable", func(t *testing.T) {
+		w := away(t)
+		w.rules.AutoReturn = true
+		w.unit.Claims = append(w.unit.Claims, ha.Claim{HostUUID: w.unit.HostUUID, What: ha.WhatDisabled, Reason: ha.ReasonProcess, Detail: w.rules.ProcessReason, Prior: "enabled"})
+		w.live(failedHost)
+		w.reportStarted()
+		w.run(20 * time.Minute)
+		if w.service(failedHost).Enabled {
+			t.Errorf("a flag is on while any claim exists; sent %v", w.sent)
+		}
+	})
+}
+
+// A host recovery has precedence: the take-back waits for its end.
+func TestTakeBackGivesWay(t *testing.T) {
+	w := away(t)
+	w.unit.HostUnit = 7
+	w.live(failedHost)
+	w.reportStarted()
+	w.run(10 * time.Minute)
+	w.acts()
+	w.unit.HostUnit = 0
+	w.run(time.Minute)
+	w.acts("service compute-1 up")
+}
+
+func TestTakeBackEndsWhenNothingIsClaimed(t *testing.T) {
+	w := away(t)
+	w.unit.Claims = nil
+	w.toEnd(time.Second)
+	w.acts()
+}
+
+func TestTakeBackNovaAway(t *testing.T) {
+	w := away(t)
+	w.away = broken()
+	w.reportStarted()
+	w.live(failedHost)
+	w.run(20 * time.Minute)
+	w.acts()
+	w.away = nil
+	w.run(2 * time.Minute)
+	w.acts("service compute-1 up")
+}

@@ -33,7 +33,10 @@ func (t *turn) vmStep() bool {
 	if t.ended {
 		return false
 	}
+	over := t.Unit.HostUnit != 0 || t.expired() || t.Unit.Wishes.CancelBy != ""
 	switch {
+	case over && len(t.acting) > 0: // its act in flight ends first
+		return false
 	case t.Unit.HostUnit != 0:
 		t.end(ha.StatusIgnored, "host recovery took over")
 		return false
@@ -131,7 +134,7 @@ func (t *turn) vmGates(s ha.Server) bool {
 	case s.TaskState == ha.TaskStateMigrating:
 		t.say("waiting: instance %s is migrating", s.ID)
 		return t.vmLookAgain()
-	case s.VMState == ha.VMStopped:
+	case s.VMState == ha.VMStopped && !t.vmActedBefore():
 		actions := t.Facts.Actions[s.ID]
 		if actions.At.IsZero() {
 			t.look(LookActions, s.ID)
@@ -151,6 +154,9 @@ func (t *turn) vmGates(s ha.Server) bool {
 	t.vmClock()
 	return t.enter(stepStop)
 }
+
+// vmActedBefore reports whether this recovery has been at work before: a stop of the instance is its own, not a user's.
+func (t *turn) vmActedBefore() bool { return t.rec.Attempt > 1 || t.Unit.Wishes.Retries > 0 }
 
 func (t *turn) vmSkip(s ha.Server) bool {
 	t.progress(ha.TaskStop, 1, "Skipping recovery for instance: %s as it is not Ha_Enabled", s.ID)

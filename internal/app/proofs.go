@@ -13,6 +13,7 @@ import (
 // The adapters fit the interfaces that their consumers declare.
 var (
 	_ engine.Store            = (*store.Store)(nil)
+	_ engine.Store            = (*watched)(nil)
 	_ engine.Cloud            = (*nova.Client)(nil)
 	_ engine.Cloud            = (*sim.Nova)(nil)
 	_ engine.Cloud            = noCloud{}

@@ -182,7 +182,7 @@ func (b *builder) makeEngine(rows *store.Store) *engine.Engine {
 		Name: b.app.name, Host: e.Host, Version: Version, TTL: s.LeaseTTL, Tick: s.LeaseTick, Poll: s.PollInterval,
 		DrainTimeout: s.DrainTimeout, CallTimeout: s.NovaTimeout, Concurrency: s.NovaConcurrencyMax, Rules: rules(b.cfg), Log: b.log,
 		Observe: observer(b.metrics),
-	}, rows, b.cloud)
+	}, watch(rows, b.metrics, b.log), b.cloud)
 }
 
 // engineName is new at each process start: no two processes ever share one (DESIGN section 3).

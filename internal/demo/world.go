@@ -73,10 +73,11 @@ func (w *world) start(ctx context.Context, o Options) error {
 	return err
 }
 
-// configuration is read from text as an operator's file is. auto_return: a host that is revived takes instances again.
+// configuration is read from text as an operator's file is. auto_return: a host that is
+// revived takes instances again, some seconds later.
 func configuration(dir, simURL string) (*config.Config, error) {
 	file := dir + "/masakari.conf"
-	text := app.SimConfig(simURL) + "auto_return = true\n\n[DEFAULT]\nstate_path = " + dir + "\n"
+	text := app.SimConfig(simURL) + "auto_return = true\nhealthy_delay = 5\n\n[DEFAULT]\nstate_path = " + dir + "\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}

@@ -197,7 +197,7 @@ func (t *turn) fit(m *ha.VMove, may bool, stop string) bool {
 		if seen != found || s.VMState != ha.VMError {
 			return false
 		}
-		m.Lost = ha.Lost{}
+		m.Lost.Act = ha.ActLock // what was lost before it may still come: the unlock waits for that
 		m.Stage = ha.StageOrder
 		return true
 	}

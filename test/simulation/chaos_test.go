@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -42,6 +44,28 @@ func (w *world) pause(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(min(250*time.Millisecond, time.Until(end)))
 		w.check()
+		if time.Since(w.start) < chaosTime && w.strikes < maxStrikes && w.rng.IntN(6) == 0 {
+			w.strike()
+		}
+	}
+}
+
+// maxStrikes bounds the blows aimed at an engine in the middle of a recovery: others come by chance.
+const maxStrikes = 4
+
+// strike stops or crashes an engine that has orders under way.
+func (w *world) strike() {
+	ps := w.up()
+	i := slices.IndexFunc(ps, recovers)
+	if i < 0 || !slices.ContainsFunc(w.instances(), func(i sim.Instance) bool { return strings.HasPrefix(i.TaskState, "rebuild") }) {
+		return
+	}
+	w.strikes++
+	switch {
+	case w.rng.IntN(2) == 0:
+		w.crash(ps[i])
+	default:
+		w.stopWorld(ps[i], time.Duration(4+w.rng.IntN(10))*time.Second)
 	}
 }
 
@@ -119,6 +143,11 @@ func (w *world) later(d time.Duration, f func()) {
 		f()
 	case <-w.ctx.Done():
 	}
+}
+
+// recovers reports whether the process is at work on a host's recovery.
+func recovers(p *process) bool {
+	return slices.ContainsFunc(p.e.Held(), func(key string) bool { return strings.HasPrefix(key, "host:") })
 }
 
 // crash freezes every adapter at once: a cancelled context would run the clean release.

@@ -60,29 +60,17 @@ func (l *link) set(f func()) {
 
 var errAway = &ha.UnavailableError{What: "database", Err: errors.New("simulated: away")}
 
-// pass waits while frozen, takes the time of a statement, and says whether the call fails, or its answer is lost.
+// pass takes the time of a statement on its way, and says whether the call fails, or its answer is lost. A process that is stopped
+// on the way sends what it was about to send when it goes on, however late: only the fence keeps that out.
 func (l *link) pass(ctx context.Context) (lost bool, err error) {
-	if err := l.await(ctx); err != nil {
-		return false, err
-	}
+	l.await()
 	l.mu.Lock()
-	delay := time.Duration(1+l.rng.IntN(8)) * time.Millisecond
-	away, crash := l.away, l.crash
+	delay := time.Duration(1+l.rng.IntN(l.w.slow)) * time.Millisecond
+	away, hangs := l.away, l.rng.IntN(2) == 0
 	fail, lose := l.rng.Float64() < l.bad, l.rng.Float64() < l.bad
 	l.mu.Unlock()
-	if crash {
-		return false, errAway
-	}
-	if away {
-		if l.rng.IntN(2) == 0 { // a dead connection hangs
-			timer := time.NewTimer(2 * time.Second)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-			}
-		}
-		return false, errAway
+	if away && hangs { // a dead connection
+		delay = 2 * time.Second
 	}
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
@@ -91,26 +79,26 @@ func (l *link) pass(ctx context.Context) (lost bool, err error) {
 	case <-ctx.Done():
 		return false, errAway
 	}
-	if fail {
+	l.await()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if away || fail || l.crash {
 		return false, errAway
 	}
 	return lose, nil
 }
 
-func (l *link) await(ctx context.Context) error {
+// await returns when the process is not stopped.
+func (l *link) await() {
 	for {
 		l.mu.Lock()
 		thawed := l.thawed
 		l.mu.Unlock()
 		select {
 		case <-thawed:
-			return nil
+			return
 		default:
-		}
-		select {
-		case <-thawed:
-		case <-ctx.Done():
-			return errAway
+			<-thawed
 		}
 	}
 }
@@ -149,7 +137,8 @@ func (l *link) Claim(ctx context.Context, r ha.ClaimRequest) (ha.Lease, ha.Unit,
 		}
 		l.w.plant.spoil(&unit)
 	}
-	return lease, unit, errors.Join(err, l.await(ctx))
+	l.await()
+	return lease, unit, err
 }
 
 func (l *link) Load(ctx context.Context, lease *ha.Lease) (ha.Unit, error) {
@@ -179,9 +168,7 @@ func (l *link) Commit(ctx context.Context, lease *ha.Lease, changes ...ha.Change
 			return ha.Beat{}, errAway
 		}
 	}
-	if err := l.await(ctx); err != nil {
-		return ha.Beat{}, err
-	}
+	l.await()
 	return beat, err
 }
 

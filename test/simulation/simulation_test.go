@@ -65,7 +65,7 @@ func TestInvariants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		broken, story := run(t, seed, plantNone, false)
+		broken, story := run(t, seed, plant(os.Getenv("PLANT")), false)
 		t.Logf("seed %d:\n%s", seed, story)
 		for _, b := range broken {
 			t.Error(b)

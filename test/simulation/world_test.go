@@ -48,6 +48,7 @@ type world struct {
 	cloud      *sim.Cloud
 	store      rows
 	start      time.Time
+	slow       int // milliseconds that a statement takes at most
 	closeStore func()
 	sqlite     bool // the real store instead of the one in memory
 
@@ -74,6 +75,7 @@ type world struct {
 	calls   int64
 	reports map[string]time.Time // host -> when its death was admitted, until it returns
 	revived bool
+	strikes int
 	quiet   bool // the chaos is over
 }
 
@@ -150,10 +152,15 @@ func (w *world) build() {
 	if w.rng.IntN(4) == 0 {
 		capacity = 6 + w.rng.IntN(4)
 	}
-	w.cloud = sim.New(sim.Options{Seed: w.seed, Hosts: hosts, Capacity: capacity, ResumeGuests: w.rng.IntN(2) == 0})
+	w.slow = []int{8, 8, 250}[w.rng.IntN(3)]
+	rate := 0.0
+	if w.rng.IntN(2) == 0 { // a slow cloud: orders are under way for long
+		rate = 0.15 + w.rng.Float64()/2
+	}
+	w.cloud = sim.New(sim.Options{Seed: w.seed, Hosts: hosts, Capacity: capacity, Rate: rate, ResumeGuests: w.rng.IntN(2) == 0})
 	states := []string{"", "", "", "", ha.VMStopped, ha.VMError, ha.VMPaused, ha.VMResized, ha.VMSuspended, ha.VMBuilding}
 	for h := range hosts {
-		for range w.rng.IntN(5) {
+		for range w.rng.IntN(8) {
 			spec := sim.InstanceSpec{VMState: states[w.rng.IntN(len(states))], Metadata: map[string]string{}}
 			if w.rng.IntN(2) == 0 {
 				spec.Metadata["HA_Enabled"] = []string{"True", "true", "False"}[w.rng.IntN(3)]
@@ -189,7 +196,7 @@ func (w *world) build() {
 		w.hostID[host.Name], w.hostOf[host.UUID] = host.UUID, host.Name
 		w.alive[host.Name] = w.start.Add(-time.Hour)
 	}
-	w.tell("world: method %s, %d spares, capacity %d, %d instances", method, spares, capacity, len(w.before))
+	w.tell("world: method %s, %d spares, capacity %d, rate %.1f, statements of up to %d ms, %d instances", method, spares, capacity, rate, w.slow, len(w.before))
 }
 
 func hostName(i int) string { return fmt.Sprintf("host-%d", i+1) }

@@ -4,15 +4,16 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/plan"
 )
 
 // decide asks the plan twice: the same view gives the same decision, and neither changes the view.
-func decide(t testing.TB, v plan.View) plan.Decision {
+func decide(t rapid.TB, v plan.View) plan.Decision {
 	t.Helper()
 	d := plan.Decide(v)
 	if again := plan.Decide(v); !reflect.DeepEqual(d, again) {

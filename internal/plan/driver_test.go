@@ -5,8 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/plan"
@@ -16,7 +17,7 @@ import (
 // send the acts, look, and again when something came or when the plan asked to be woken. It checks every turn (checks_test.go).
 type world struct {
 	*nova
-	t     testing.TB
+	t     rapid.TB
 	start time.Time
 	now   time.Time
 	rules plan.Rules
@@ -71,7 +72,7 @@ func defaults() plan.Rules {
 }
 
 // newWorld is a segment of compute-1 to compute-4, all well, and a unit of the given kind for compute-1.
-func newWorld(t testing.TB, kind ha.UnitKind) *world {
+func newWorld(t rapid.TB, kind ha.UnitKind) *world {
 	w := &world{t: t, start: born, now: born, rules: defaults(), slots: 32}
 	w.nova = &nova{t: t, w: w, beating: map[string]bool{}, actions: map[string][]ha.ServerAction{}, providers: map[string][]string{},
 		takes: 2 * time.Second, looked: map[string]int{}}
@@ -116,7 +117,7 @@ func (w *world) report(uuid string, typ ha.Type, p ha.Payload) ha.Notification {
 }
 
 // hostDeath is a world in which compute-1 died, Nova has seen it, and it is reported NORMAL.
-func hostDeath(t testing.TB) *world {
+func hostDeath(t rapid.TB) *world {
 	w := newWorld(t, ha.UnitHost)
 	w.handles(w.report("n1", ha.TypeComputeHost, ha.Payload{ha.KeyEvent: ha.EventStopped, ha.KeyHostStatus: ha.HostStatusNormal}))
 	w.die(failedHost)

@@ -5,11 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
 // hanging is a world in which the order of i1 never ends: its destination died.
-func hanging(t testing.TB, dest string) *world {
+func hanging(t rapid.TB, dest string) *world {
 	w := hostDeath(t)
 	w.instance("i1")
 	w.takes = 100 * time.Hour

@@ -265,7 +265,7 @@ func (t *turn) anyRetryable() bool {
 		return true
 	}
 	for _, m := range t.moves {
-		if m.Status == ha.MoveFailed && !m.Final {
+		if !m.Status.Ended() || m.Status == ha.MoveFailed && !m.Final {
 			return true
 		}
 	}
@@ -311,7 +311,11 @@ func (t *turn) finish(s ha.Status, why string) {
 	t.handOver()
 	counts := map[ha.MoveStatus]int{}
 	var named []string
-	for _, m := range t.moves {
+	for i := range t.moves {
+		m := &t.moves[i]
+		if m.Stage != ha.StageDone { // the attempt never came to it
+			t.settle(m, ha.MoveFailed, why)
+		}
 		counts[m.Status]++
 		if m.Status == ha.MoveFailed && len(named) < 20 {
 			named = append(named, fmt.Sprintf("%s: %s", m.InstanceUUID, text(m.Message)))

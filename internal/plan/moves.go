@@ -65,9 +65,8 @@ func (t *turn) forceDownAgain() bool {
 	if svc.Up { // somebody says that the host is back: only its silence proves that it is not
 		t.rec.ProofAt = time.Time{}
 	}
-	if t.putService(svc) {
-		t.log("", "forced_down of %s is gone: putting it again", svc.Host)
-	}
+	t.hold(ha.GateProof, fmt.Sprintf("forced_down of %s is gone: putting it again", svc.Host))
+	t.putService(svc)
 	return true
 }
 

@@ -4,15 +4,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
 // nova is a scripted cloud: it behaves as NOVA-OBSERVATIONS tells, unless a test's script answers instead.
 type nova struct {
-	t          testing.TB
+	t          rapid.TB
 	w          *world // for its clock and agenda
 	services   []ha.Service
 	beating    map[string]bool // hosts whose nova-compute lives

@@ -177,6 +177,27 @@ func TestStep2RefusedIsAnError(t *testing.T) {
 	}
 }
 
+// Refused in a later attempt: what is still to be moved is not lost from sight (I3).
+func TestStep2RefusedInALaterAttempt(t *testing.T) {
+	w := hostDeath(t)
+	w.instance("i1")
+	w.faulty(1, "i1")
+	faulty := w.script
+	w.script = func(a ha.Act) *reply {
+		if a.Kind == ha.ActService && w.count("service") > 1 {
+			return &reply{err: refused(403, "no")}
+		}
+		return faulty(a)
+	}
+	w.until("in error", func() bool { return w.unit.Notification.Status == ha.StatusError }, time.Minute)
+	w.service(failedHost).ForcedDown = false
+	w.toEnd(time.Hour)
+	w.end(ha.StatusFailed, "Nova refused to change the compute service of compute-1: no; 0 moved, 1 not: i1: ")
+	if w.unit.Failures != 3 {
+		t.Errorf("%d failures", w.unit.Failures)
+	}
+}
+
 // A takeover with the PUT under way: looked for, not repeated when it shows.
 func TestStep2Takeover(t *testing.T) {
 	w := hostDeath(t)

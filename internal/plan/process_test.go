@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/plan"
 )
 
-func processReport(t testing.TB, event, name string) *world {
+func processReport(t rapid.TB, event, name string) *world {
 	w := newWorld(t, ha.UnitProcess)
 	w.handles(w.report("n1", ha.TypeProcess, ha.Payload{ha.KeyEvent: event, ha.KeyProcessName: name}))
 	return w

@@ -150,13 +150,20 @@ func (t *turn) stillDead() bool {
 		return false
 	}
 	if age := seen.Sub(t.rec.ProofAt); age > t.Rules.ProofMaxAge && (h.Moves > 0 || t.rec.ProofAt.IsZero()) && h.quiet() < t.silence() {
+		t.hold(ha.GateProof, fmt.Sprintf("%s must be proven off anew: waiting until it has been silent for %s", svc.Host, t.silence()))
 		t.look(LookServices, "")
 		t.wakeAt(t.Now.Add(time.Second))
 		return false
 	} else if age > t.Rules.ProofMaxAge/2 {
 		t.rec.ProofAt = seen
 	}
-	return t.Now.Sub(t.rec.ProofAt) <= t.Rules.ProofMaxAge
+	if t.Now.Sub(t.rec.ProofAt) > t.Rules.ProofMaxAge {
+		return false
+	}
+	if t.rec.HeldAt == ha.GateProof {
+		t.unhold()
+	}
+	return true
 }
 
 // watchOn watches the host without a gap in which many heartbeats would look like one.

@@ -5,11 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
 // unnoticed is a world in which compute-1 is reported NORMAL while Nova still calls it up.
-func unnoticed(t testing.TB) *world {
+func unnoticed(t rapid.TB) *world {
 	w := hostDeath(t)
 	w.service(failedHost).Up = true
 	w.instance("i1")
@@ -362,9 +364,37 @@ func TestForcedDownGoneIsPutAgain(t *testing.T) {
 	})
 	w.toEnd(5 * time.Minute)
 	w.end(ha.StatusFinished, "2 of 2")
-	if w.count("service compute-1 down") != 2 || w.wrote(ha.EntryNote, "forced_down of compute-1 is gone") != 1 {
+	if w.count("service compute-1 down") != 2 || w.wrote(ha.EntryGate, "forced_down of compute-1 is gone: putting it again") != 1 {
 		t.Errorf("sent %v\n%s", w.sent, w.story())
 	}
+}
+
+// Nova refuses it: the instances under way end, the others wait, visibly, and somebody is told.
+func TestForcedDownGoneAndRefused(t *testing.T) {
+	w := hostDeath(t)
+	w.takes = 20 * time.Second
+	w.rules.Threads = 1
+	w.instance("i1")
+	w.instance("i2")
+	w.at(5*time.Second, func() {
+		w.service(failedHost).ForcedDown, w.service(failedHost).Up = false, true
+		w.touch(failedHost)
+		w.script = func(a ha.Act) *reply {
+			if a.Kind == ha.ActService {
+				return &reply{err: refused(403, "no")}
+			}
+			return nil
+		}
+	})
+	w.run(5 * time.Minute)
+	w.waiting("forced_down of compute-1 is gone: putting it again")
+	w.moved("i1", ha.MoveSucceeded, "")
+	if w.wrote(ha.EntryAlarm, "Nova refuses to force compute-1 down again") != 1 || w.server("i1").Locked || w.unit.Failures != 0 {
+		t.Error(w.story())
+	}
+	w.script = nil
+	w.toEnd(2 * time.Minute)
+	w.end(ha.StatusFinished, "2 of 2")
 }
 
 // The same, but the host is alive: an operator enabled it because it is back. It must not be evacuated.

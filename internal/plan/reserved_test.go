@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
@@ -17,7 +19,7 @@ func (w *world) spare(name string) *ha.Peer {
 	return p
 }
 
-func reservedWorld(t testing.TB, m ha.Method, spares ...string) *world {
+func reservedWorld(t rapid.TB, m ha.Method, spares ...string) *world {
 	w := hostDeath(t)
 	w.unit.Segment.RecoveryMethod = m
 	for _, s := range spares {

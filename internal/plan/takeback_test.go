@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
 // away is the take-back of a host that a recovery an hour ago forced down and disabled; it is still dead.
-func away(t testing.TB) *world {
+func away(t rapid.TB) *world {
 	w := newWorld(t, ha.UnitTakeBack)
 	w.unit.NotificationUUID = ""
 	w.die(failedHost)

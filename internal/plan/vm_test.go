@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/plan"
 )
 
 // crashed is a world in which the HA-enabled i1 crashed on compute-1 and Nova still shows it active.
-func crashed(t testing.TB) *world {
+func crashed(t rapid.TB) *world {
 	w := newWorld(t, ha.UnitInstance)
 	w.instance("i1", metadata("HA_Enabled", "True"))
 	w.handles(w.report("n1", ha.TypeVM, ha.Payload{ha.KeyEvent: "LIFECYCLE", ha.KeyVirDomainEvent: "STOPPED_FAILED", ha.KeyInstanceUUID: "i1"}))

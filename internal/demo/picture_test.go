@@ -20,7 +20,7 @@ var pictureFile = flag.String("picture", "", "draw the demonstration as an anima
 func TestPicture(t *testing.T) {
 	if *pictureFile == "" {
 		drawn := draw([]frame{{0, " \x1b[1msalvor\x1b[m & co"}, {time.Second, "   \x1b[31mdead\x1b[m"}})
-		for _, want := range []string{`class="bold">salvor</tspan>`, `&amp; co</tspan>`, `<tspan x="25.2" class="c1">dead</tspan>`, "20.00%{transform:translateX(-838.4px)}"} {
+		for _, want := range []string{`class="bold">salvor</tspan>`, `&amp; co</tspan>`, `<tspan x="25.2" class="c1">dead</tspan>`, "20.00%{transform:translateX(-905.6px)}"} {
 			if !strings.Contains(drawn, want) {
 				t.Errorf("%s is missing in:\n%s", want, drawn)
 			}
@@ -41,7 +41,7 @@ func TestPicture(t *testing.T) {
 }
 
 const (
-	columns = 96
+	columns = 104
 	rows    = 27
 	cell    = 8.4 // width of a character, in pixels
 	line    = 19  // height of a row

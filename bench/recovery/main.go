@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/salvor-ha/salvor/test/openstack/lab"
 )
 
 type options struct {
@@ -99,6 +101,11 @@ func benchmark(ctx context.Context, o options) (rows []row, err error) {
 			continue
 		}
 		c, err := kinds[kind]()
+		var unavailable *lab.UnavailableError
+		if errors.As(err, &unavailable) && o.nova == "both" {
+			fmt.Fprintln(os.Stderr, "SKIPPED:", err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +131,9 @@ type entrant struct {
 
 func onCloud(ctx context.Context, o options, c cloud, binary string) ([]row, error) {
 	entrants := []entrant{
-		{"salvor", o.runs, func(ctx context.Context, c cloud) (contestant, error) { return newSalvor(ctx, c, binary, o.concurrency) }},
+		{"salvor", o.runs, func(ctx context.Context, c cloud) (contestant, error) {
+			return newSalvor(ctx, c, binary, o.concurrency)
+		}},
 		{"bare", o.runs, func(ctx context.Context, c cloud) (contestant, error) { return newBare(ctx, c, o.concurrency) }},
 	}
 	if real, ok := c.(*realCloud); ok && o.masakari {

@@ -99,7 +99,7 @@ func (p *process) awaitAnswer(ctx context.Context, bound time.Duration) error {
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("salvor ended at once: %v\n%s", p.err, p.logTail(4000))
+			return fmt.Errorf("salvor ended at once, %s\n%s", p.cmd.ProcessState, p.logTail(4000))
 		case <-ctx.Done():
 			return fmt.Errorf("salvor does not answer on %s after %s\n%s", p.url, bound, p.logTail(4000))
 		case <-tick.C:

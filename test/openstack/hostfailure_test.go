@@ -18,7 +18,7 @@ type fate struct {
 	after    string           // vm_state wanted
 	locked   bool             // by an administrator, before and after
 	stays    bool             // on the dead host
-	resized  bool             // comes by a cold migration from another host
+	resized  bool             // comes by a cold migration from origin
 
 	id string
 }
@@ -41,12 +41,18 @@ func fates() []*fate {
 	}
 }
 
+// origin is where the resized instance comes from. Its hypervisor keeps the other half until the resize is confirmed, so
+// that an evacuation thereto fails ("InstanceExists") and only the next attempt succeeds: it takes no part as a destination.
+const origin = "compute-4"
+
 // hostFailure: a hypervisor with ten instances in all kinds of states dies and is reported before Nova has noticed; later it
 // comes back.
 func (s *suite) hostFailure(t *testing.T) {
 	const victim = "compute-1"
 	all := fates()
 	each(t, all, func(ctx context.Context, f *fate) error { return s.prepare(ctx, f, victim) })
+	must(t, s.lab.SetService(t.Context(), origin, map[string]any{"status": "disabled"}))
+	defer func() { must(t, s.lab.SetService(t.Context(), origin, map[string]any{"status": "enabled"})) }()
 
 	must(t, s.lab.Kill(t.Context(), victim))
 	report := s.report(t, "COMPUTE_HOST", victim, map[string]string{
@@ -68,7 +74,7 @@ func (s *suite) hostFailure(t *testing.T) {
 func (s *suite) prepare(ctx context.Context, f *fate, victim string) error {
 	first := victim
 	if f.resized {
-		first = "compute-2"
+		first = origin
 		f.bring = []map[string]any{{"migrate": map[string]any{"host": victim}}}
 	}
 	id, err := s.boot(ctx, first, f.name, f.metadata)

@@ -28,7 +28,7 @@ func newScene(t *testing.T) *scene {
 		s.engines[name] = p
 	}
 	testkit.Register(t, s.api, "auto", "host-1", "host-2", "host-3", "host-4", "host-5", "host-6")
-	testkit.Must(t, 201, "POST", s.Sim+"/sim/instances", map[string]any{"host": "host-1", "count": instances, "metadata": map[string]any{"HA_Enabled": "True"}})
+	testkit.Must(t, 200, "POST", s.Sim+"/sim/instances", map[string]any{"host": "host-1", "count": instances, "metadata": map[string]any{"HA_Enabled": "True"}})
 	testkit.Must(t, 200, "POST", s.Sim+"/sim/hosts/host-1/kill", nil)
 	testkit.Eventually(t, 20*time.Second, func() (bool, string) { // Nova sees it down: nothing else is waited for
 		for _, svc := range s.state(t)["services"].([]any) {

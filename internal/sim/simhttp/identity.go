@@ -3,6 +3,7 @@ package simhttp
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 )
 
 // identity is Keystone v3.
@@ -78,7 +79,8 @@ func (n *named) is(id, name string) bool {
 		return n.ID == id
 	}
 	d := n.Domain
-	inDefault := d != nil && (d.ID == "default" || d.Name == "Default")
+	// Keystone finds a domain by name without regard to case on MySQL, and masakari.conf's default is "default".
+	inDefault := d != nil && (d.ID == "default" || strings.EqualFold(d.Name, "Default"))
 	return n.Name == name && inDefault
 }
 

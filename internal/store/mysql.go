@@ -14,10 +14,10 @@ import (
 	mysqldriver "github.com/go-sql-driver/mysql"
 )
 
-const (
-	dialTimeout = 5 * time.Second
-	ioTimeout   = 30 * time.Second // an answer that takes longer is lost
-)
+const dialTimeout = 5 * time.Second
+
+// idleInTransaction is how long a transaction may be idle until the server ends it. Ours wait for nothing but the database.
+const idleInTransaction = 3 * time.Second
 
 // mysqlNodes returns a connector for each host of t.
 func mysqlNodes(t target, c Config) (*nodes, error) {
@@ -33,7 +33,7 @@ func mysqlNodes(t target, c Config) (*nodes, error) {
 		cfg.ParseTime, cfg.Loc = true, time.UTC
 		cfg.ClientFoundRows = true // a conditional write tells by the rows it FOUND whether it was applied
 		cfg.InterpolateParams = true
-		cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = dialTimeout, ioTimeout, ioTimeout
+		cfg.Timeout = dialTimeout
 		cfg.Logger = &mysqldriver.NopLogger{} // what it would print comes back as an error too
 		if err := cfg.Apply(mysqldriver.Charset("utf8mb4", "")); err != nil {
 			return err
@@ -119,6 +119,8 @@ func mysqlSets(c Config) []string {
 			"'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
 			max(1, int(c.LockWait/time.Second))),
 	}
+	// A process that is stopped in the middle of a transaction holds its rows' locks: the server ends it before a lease does.
+	sets = append(sets, fmt.Sprintf("SET SESSION idle_transaction_timeout = %d", int(idleInTransaction/time.Second)))
 	if c.SyncWait > 0 {
 		sets = append(sets, fmt.Sprintf("SET SESSION wsrep_sync_wait = %d", c.SyncWait))
 	}
@@ -131,7 +133,7 @@ type mysqlSession struct {
 	sets []string
 }
 
-const errUnknownVariable = 1193 // no Galera here
+const errUnknownVariable = 1193 // no Galera here, or no MariaDB
 
 func (s *mysqlSession) Connect(ctx context.Context) (driver.Conn, error) {
 	c, err := s.Connector.Connect(ctx)

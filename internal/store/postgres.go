@@ -65,6 +65,8 @@ func postgresConfig(t target, hostport string, c Config) (*pgconn.Config, error)
 		"datestyle":                     "ISO",
 		"lock_timeout":                  strconv.FormatInt(max(c.LockWait, time.Second).Milliseconds(), 10),
 		"default_transaction_isolation": "read committed",
+
+		"idle_in_transaction_session_timeout": strconv.FormatInt(idleInTransaction.Milliseconds(), 10),
 	} {
 		cfg.RuntimeParams[k] = v
 	}

@@ -32,6 +32,8 @@ type Config struct {
 	SyncWait int
 	// LockWait is how long a statement waits for a row (default 2 s, at least 1 s).
 	LockWait time.Duration
+	// CallFor bounds how long one transaction may take until its answer counts as lost (default 10 s).
+	CallFor time.Duration
 	// RetryFor bounds how long refused transactions are tried again when the context does not end before (default 10 s).
 	RetryFor time.Duration
 	// Wrap, when set, wraps the driver's connector: for tracing, and for faults in tests.
@@ -51,6 +53,9 @@ func (c Config) withDefaults() Config {
 	if c.LockWait <= 0 {
 		c.LockWait = 2 * time.Second
 	}
+	if c.CallFor <= 0 {
+		c.CallFor = 10 * time.Second
+	}
 	if c.RetryFor <= 0 {
 		c.RetryFor = 10 * time.Second
 	}
@@ -67,6 +72,7 @@ type Store struct {
 	d        dialect
 	nodes    *nodes // nil for SQLite
 	where    string // for people; no secret
+	callFor  time.Duration
 	retryFor time.Duration
 }
 
@@ -81,7 +87,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{where: t.where(), retryFor: c.RetryFor}
+	s := &Store{where: t.where(), callFor: c.CallFor, retryFor: c.RetryFor}
 	switch t.database {
 	case sqlite:
 		return s, s.openSQLite(ctx, t, c)

@@ -31,7 +31,7 @@ var errLost = errors.New("the answer to a commit was lost")
 // touched, so that a commit that is still under way is over when it reads. The transaction is never replayed: when it was
 // not applied, or nobody knows, the error is *ha.UnavailableError.
 func (s *Store) write(ctx context.Context, op string, fn func(context.Context, bun.Tx) error, settle func(context.Context) (bool, error)) error {
-	err := s.retry(ctx, func() error { return s.once(ctx, fn) })
+	err := s.retry(ctx, func(ctx context.Context) error { return s.once(ctx, fn) })
 	if !errors.Is(err, errLost) {
 		return s.explain(op, err)
 	}
@@ -46,12 +46,12 @@ func (s *Store) write(ctx context.Context, op string, fn func(context.Context, b
 
 // read runs fn, which only reads, outside of a transaction, and again while the database refuses it for the moment.
 func (s *Store) read(ctx context.Context, op string, fn func(context.Context, bun.IDB) error) error {
-	return s.explain(op, s.retry(ctx, func() error { return fn(ctx, s.reads) }))
+	return s.explain(op, s.retry(ctx, func(ctx context.Context) error { return fn(ctx, s.reads) }))
 }
 
 // repeat runs statements outside of a transaction whose repetition does no harm, and again while the database refuses them.
 func (s *Store) repeat(ctx context.Context, op string, fn func(context.Context) error) error {
-	return s.explain(op, s.retry(ctx, func() error { return fn(ctx) }))
+	return s.explain(op, s.retry(ctx, fn))
 }
 
 // once runs fn in one transaction. Whatever fails, it is rolled back before once returns: MySQL itself rolls back only the
@@ -90,12 +90,14 @@ func (s *Store) refused(err error) bool {
 
 // retry is the one place where refusals are tried again (DESIGN section 3): 1213, 1205, 1020, 1047, 40001, 40P01,
 // SQLITE_BUSY and their kin.
-func (s *Store) retry(ctx context.Context, try func() error) error {
+//
+// Each try has CallFor: a server that does not answer is left, whatever the caller's patience.
+func (s *Store) retry(ctx context.Context, try func(context.Context) error) error {
 	end := time.Now().Add(s.retryFor)
 	wait, lost := retryFirst, 0
 	for {
 		term := s.term()
-		err := try()
+		err := s.bounded(ctx, try)
 		if err == nil || errors.Is(err, errLost) {
 			return err
 		}
@@ -122,6 +124,12 @@ func (s *Store) retry(ctx context.Context, try func() error) error {
 		case <-timer.C:
 		}
 	}
+}
+
+func (s *Store) bounded(ctx context.Context, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.callFor)
+	defer cancel()
+	return try(ctx)
 }
 
 func (s *Store) term() int64 {

@@ -29,7 +29,7 @@ func (w *world) check(v plan.View, d plan.Decision) {
 	if v.Draining && len(d.Acts) > 0 {
 		t.Fatalf("acts while draining: %v", d.Acts)
 	}
-	if !d.Ended && d.Wake.IsZero() && d.Park == 0 && len(d.Looks) == 0 && len(d.Acts) == 0 && len(v.InFlight) == 0 {
+	if !d.Ended && !v.Draining && d.Wake.IsZero() && d.Park == 0 && len(d.Looks) == 0 && len(d.Acts) == 0 && len(v.InFlight) == 0 {
 		t.Fatalf("nothing will wake this unit again\n%s", w.story())
 	}
 	keys := map[string]bool{}

@@ -328,18 +328,24 @@ func (t *turn) unlock(m *ha.VMove) bool {
 	if t.acting[m.InstanceUUID] {
 		return false
 	}
-	late := t.mayActLate(m)
 	if m.Locked {
 		t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActUnlock, Instance: m.InstanceUUID, Host: m.SourceHost})
 		return false
 	}
-	if late {
-		s, seen := t.server(m.InstanceUUID, t.Memory.Since["unlocked "+m.InstanceUUID])
+	if !m.Lost.At.IsZero() && !m.WasLocked { // done only when a look after the last moment of a late lock shows none
+		over := m.Lost.At.Add(t.Rules.OrderInDoubt)
+		since := t.Memory.Since["unlocked "+m.InstanceUUID]
+		if !t.Now.Before(over) {
+			since = over
+		}
+		s, seen := t.server(m.InstanceUUID, since)
 		switch {
-		case seen == found && s.Locked && !m.WasLocked:
+		case seen == found && s.Locked:
 			m.Locked = true // the late lock: take it away again
 			return true
-		case seen != gone:
+		case seen == found && since == over || seen == gone:
+			m.Lost = ha.Lost{}
+		default:
 			t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
 			return false
 		}

@@ -91,11 +91,7 @@ func (c *chaos) events() []event {
 	other := func() string { return fmt.Sprintf("compute-%d", 2+c.rng.IntN(3)) }
 	return []event{
 		{"takeover", w.takeover},
-		{"facts are lost", func() {
-			w.facts, w.pending, w.asked = plan.Facts{}, map[plan.Look]bool{}, map[plan.Look]time.Time{}
-			w.owner++
-			w.flying = map[string]ha.ActKind{}
-		}},
+		{"facts and memory are lost", func() { w.facts, w.memory = plan.Facts{}, plan.Memory{} }},
 		{"drained, and taken over", func() { w.draining = true; w.comes(2*time.Second, func() { w.draining = false; w.takeover() }) }},
 		{"nova away", func() { w.away = broken(); w.at(20*time.Second, func() { w.away = nil }) }},
 		{"the host lives", func() { w.live(failedHost) }},

@@ -26,8 +26,10 @@ func TakeBack(v View) Decision {
 func (t *turn) takeBack() {
 	forced, isForced := t.claim(t.Unit.HostUUID, ha.WhatForcedDown, ha.ReasonRecovery)
 	disabled, isDisabled := t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonRecovery)
+	_, kept := t.claim(t.Unit.HostUUID, ha.WhatMaintenance, ha.ReasonRecovery)
+	kept = kept && t.Rules.AutoReturn // it is ours to end
 	switch {
-	case !isForced && !isDisabled:
+	case !isForced && !isDisabled && !kept:
 		t.ended = true
 		return
 	case t.Unit.HostUnit != 0: // a host recovery has precedence
@@ -79,7 +81,8 @@ func (t *turn) takeBack() {
 			return
 		}
 	}
-	if !isForced && !isDisabled {
+	_, kept = t.claim(t.Unit.HostUUID, ha.WhatMaintenance, ha.ReasonRecovery)
+	if !isForced && !isDisabled && !(kept && t.Rules.AutoReturn && svc.Enabled) {
 		t.ended = true
 		return
 	}

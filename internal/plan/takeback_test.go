@@ -275,6 +275,23 @@ func TestTakeBackAutoReturn(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the answer of the enable is lost, and its owner with it", func(t *testing.T) {
+		w := away(t)
+		w.rules.AutoReturn = true
+		w.script = func(a ha.Act) *reply {
+			if a.Enable != nil && w.count("service compute-1 enable") == 1 {
+				w.comes(time.Second, w.takeover)
+				return &reply{err: inDoubt(), takes: true, answer: time.Hour}
+			}
+			return nil
+		}
+		w.live(failedHost)
+		w.reportStarted()
+		w.toEnd(20 * time.Minute)
+		if w.claims() != "" || w.unit.Host.OnMaintenance {
+			t.Errorf("claims %s", w.claims())
+		}
+	})
 	t.Run("not while it is down", func(t *testing.T) {
 		w := away(t)
 		w.rules.AutoReturn = true

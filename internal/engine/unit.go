@@ -63,6 +63,9 @@ func (u *unit) now() time.Time { return u.dbNow.Add(time.Since(u.local)) }
 func (u *unit) run(ctx context.Context) {
 	u.acts, u.stop = context.WithCancel(ctx)
 	defer func() {
+		if ctx.Err() != nil {
+			u.log.Warn("the work ends here", "cause", context.Cause(ctx))
+		}
 		u.stop()
 		u.group.Wait()
 	}()
@@ -101,7 +104,6 @@ func (u *unit) run(ctx context.Context) {
 		}
 		u.wait(ctx, d.Wake)
 		if ctx.Err() != nil {
-			u.log.Warn("the work ends here", "cause", context.Cause(ctx))
 			return
 		}
 	}
@@ -138,6 +140,7 @@ func (u *unit) commit(ctx context.Context, d plan.Decision, draining bool) (done
 		return false, false
 	}
 	if u.reload && len(d.Changes) == 0 {
+		u.memory, u.ended = d.Memory, nil // what was seen in this turn is not seen again
 		return !u.load(ctx), false
 	}
 	sent := time.Now()

@@ -122,13 +122,13 @@ func reason(output []string) string {
 		}
 		words = append(words, line)
 	}
-	return strings.Join(words, " ")
+	return strings.TrimLeft(strings.TrimPrefix(strings.Join(words, " "), "SKIPPED"), ":, ")
 }
 
 // close prints the end and reports whether all is well.
 func (r *report) close() bool {
 	for _, s := range r.skipped {
-		r.print("SKIPPED " + strings.TrimPrefix(s, "SKIPPED ") + "\n")
+		r.print("SKIPPED " + s + "\n")
 	}
 	// A package that ended before its tests did (a panic, a timeout) leaves their output behind.
 	if r.brokenPkg > 0 || r.brokenBuilds > 0 {

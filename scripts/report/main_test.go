@@ -11,7 +11,7 @@ const stream = `{"Action":"start","Package":"m/a"}
 {"Action":"pass","Package":"m/a","Test":"TestGood"}
 {"Action":"run","Package":"m/a","Test":"TestAbsent"}
 {"Action":"output","Package":"m/a","Test":"TestAbsent","Output":"=== RUN   TestAbsent\n"}
-{"Action":"output","Package":"m/a","Test":"TestAbsent","Output":"    a_test.go:7: no MariaDB server answers: refused\n"}
+{"Action":"output","Package":"m/a","Test":"TestAbsent","Output":"    a_test.go:7: SKIPPED: no MariaDB server answers: refused\n"}
 {"Action":"output","Package":"m/a","Test":"TestAbsent","Output":"--- SKIP: TestAbsent (0.00s)\n"}
 {"Action":"skip","Package":"m/a","Test":"TestAbsent"}
 {"Action":"output","Package":"m/a","Output":"PASS\n"}

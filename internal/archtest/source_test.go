@@ -29,7 +29,7 @@ type file struct {
 }
 
 // testOnly are packages that no product code may import: suites and helpers.
-var testOnly = []string{"internal/testkit", "internal/store/storetest", "internal/archtest", "bench", "test"}
+var testOnly = []string{"internal/testkit", "internal/store/storetest", "internal/archtest", "bench", "scripts", "test"}
 
 func isTestOnly(pkg string) bool {
 	for _, p := range testOnly {

@@ -134,12 +134,14 @@ func (t *turn) startedAgain(m *ha.VMove, returned time.Time) bool {
 }
 
 // stoppedByUser reports whether the latest word on an instance's power, newest first, is a stop that somebody asked for.
-// nova-compute's own clean-up after a crash leaves no action.
+// nova-compute's own clean-up after a crash leaves no action, or a stop by nobody (its periodic power sync; field finding F053).
 func stoppedByUser(actions []ha.ServerAction) bool {
 	for _, a := range actions {
 		switch a.Action {
 		case "stop":
-			return true
+			if a.UserID != "" {
+				return true
+			}
 		case "start", "reboot", "create", "evacuate", "rebuild":
 			return false
 		}

@@ -131,6 +131,14 @@ func TestVMRule5(t *testing.T) {
 		w.acts("start i1")
 		w.end(ha.StatusFinished, "")
 	}
+
+	// Nova's power sync stopped it: a stop by nobody says nothing (F053).
+	for asked, want := range map[string]ha.Status{"start": ha.StatusFinished, "stop": ha.StatusIgnored} {
+		w := stopped("create", asked)
+		w.act("i1", "stop", "")
+		w.toEnd(time.Minute)
+		w.end(want, "")
+	}
 }
 
 // Rule 6: stop, wait, start, wait; each with its words.

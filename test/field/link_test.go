@@ -174,6 +174,9 @@ type diary struct{ s *scene }
 
 func (d *diary) Enabled(context.Context, slog.Level) bool { return true }
 func (d *diary) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "claimed" || r.Message == "ended" { // the rows say so
+		return nil
+	}
 	line := fmt.Sprintf("%9.3f  log: %s", time.Since(d.s.start).Seconds(), r.Message)
 	r.Attrs(func(a slog.Attr) bool { line += fmt.Sprintf(" %s=%v", a.Key, a.Value); return true })
 	d.s.mu.Lock()

@@ -329,6 +329,14 @@ func (s *scene) moves(id string) map[string]ha.VMove {
 	return moves
 }
 
+// retries is an operator's retry of a recovery that has ended; it waits until an engine has begun it.
+func (s *scene) retries(id string) {
+	s.Helper()
+	before, _ := s.note(id)
+	s.must(s.salvor.Wish(s.ctx, id, ha.Wish{Kind: ha.WishRetry, By: "op"}))
+	s.until("the retry begins", 10*time.Second, func() bool { now, _ := s.note(id); return now != before })
+}
+
 // moved wants a vmove of the notification to have ended so.
 func (s *scene) moved(id, instance string, want ha.MoveStatus, part string) {
 	s.Helper()

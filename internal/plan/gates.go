@@ -58,7 +58,7 @@ func (t *turn) gates() bool {
 		default:
 			t.hold(a.gate, a.text)
 			t.reload = true
-			t.wakeAt(t.Now.Add(2 * time.Second))
+			t.wakeAt(t.Now.Add(askAgain[a.verdict]))
 		}
 		return false
 	}
@@ -68,6 +68,9 @@ func (t *turn) gates() bool {
 	t.unhold()
 	return true
 }
+
+// askAgain is when a gate is asked again: what an operator or the numbers must change takes longer than what comes by itself.
+var askAgain = map[verdict]time.Duration{waits: 2 * time.Second, held: 5 * time.Second}
 
 // turnedAway ends a recovery that a gate refuses. One that had begun leaves nothing behind: a host found alive counts as returned,
 // and what was still to be moved is named.

@@ -29,7 +29,7 @@ const (
 	leaseTTL  = 5 * time.Second
 	takeover  = 8 * time.Second // invariant I10
 	chaosTime = 3 * time.Minute
-	horizon   = 40 * time.Minute
+	horizon   = 20 * time.Minute
 )
 
 // rows is a store as engines and use cases see it.
@@ -128,7 +128,7 @@ func rules() plan.Rules {
 	return plan.Rules{
 		MetadataKey: "HA_Enabled", EvacuateAll: true, DisableReason: "salvor: host failed", ProcessReason: "salvor: process failed",
 		VMMetadataKey: "HA_Enabled", WaitService: 180 * time.Second, WaitEvacuation: 90 * time.Second, WaitPowerOff: 180 * time.Second,
-		WaitPowerOn: 60 * time.Second, RetryInterval: 120 * time.Second, Expiry: 25 * time.Minute, ForceDown: true,
+		WaitPowerOn: 60 * time.Second, RetryInterval: 120 * time.Second, Expiry: 12 * time.Minute, ForceDown: true,
 		ReportInterval: 2 * time.Second, ProofMaxAge: 60 * time.Second, OrderInDoubt: 60 * time.Second, NovaTimeout: 30 * time.Second,
 		BrakePercent: 50, RecoveryRate: 10, MaxAttempts: 3, HealthyDelay: 5 * time.Minute, VerifyInterval: time.Second,
 		ProcessesOfNova: []string{ha.ProcessNovaCompute},

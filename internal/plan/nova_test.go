@@ -17,6 +17,7 @@ type nova struct {
 	w          *world // for its clock and agenda
 	services   []ha.Service
 	beating    map[string]bool // hosts whose nova-compute lives
+	lives      time.Time       // when the failed host came back last
 	servers    []*ha.Server
 	migrations []ha.Migration
 	actions    map[string][]ha.ServerAction
@@ -85,6 +86,9 @@ func (n *nova) notice(host string) { n.service(host).Up = false }
 
 // live brings a host back: it beats at once, and is up unless it is forced down.
 func (n *nova) live(host string) {
+	if !n.beating[host] {
+		n.lives = n.w.now
+	}
 	n.beating[host] = true
 	n.touch(host)
 	n.service(host).Up = !n.service(host).ForcedDown

@@ -31,16 +31,16 @@ func disturbed(t *rapid.T, w *world) *chaos {
 	seed := rapid.Uint64().Draw(t, "seed")
 	c := &chaos{world: w, rng: rand.New(rand.NewPCG(seed, 7)), on: true}
 	w.rules.WaitEvacuation, w.rules.OrderInDoubt, w.rules.RetryInterval = 30*time.Second, 20*time.Second, 20*time.Second
-	w.rules.Expiry, w.rules.HealthyDelay, w.rules.ReportInterval = 20*time.Minute, 60*time.Second, 4*time.Second
+	w.rules.Expiry, w.rules.HealthyDelay = 20*time.Minute, 60*time.Second
 	w.rules.WaitPowerOff, w.rules.WaitPowerOn = 40*time.Second, 40*time.Second
 	w.script = c.act
 	w.takes = time.Duration(1+c.rng.IntN(25)) * time.Second
 	w.refuse = func([]ha.Change) bool { return c.on && c.rng.IntN(30) == 0 }
-	for range rapid.IntRange(0, 12).Draw(t, "events") {
+	for range rapid.IntRange(5, 40).Draw(t, "events") {
 		what := rapid.SampledFrom(c.events()).Draw(t, "event")
 		at := time.Duration(rapid.IntRange(0, int(chaosTime/time.Millisecond)).Draw(t, "at")) * time.Millisecond
 		if rapid.Bool().Draw(t, "early") {
-			at /= 50
+			at /= 8
 		}
 		w.comes(at, what.run)
 	}
@@ -49,7 +49,10 @@ func disturbed(t *rapid.T, w *world) *chaos {
 
 // act is what becomes of an act in bad times.
 func (c *chaos) act(a ha.Act) *reply {
-	if !c.on || c.rng.IntN(3) > 0 {
+	if a.Kind == ha.ActEvacuate && c.beating[failedHost] && c.now.Sub(c.lives) > c.rules.ProofMaxAge {
+		c.t.Errorf("I2: %s although the host has been back for %s\n%s", actText(a), c.now.Sub(c.lives), c.story())
+	}
+	if !c.on || c.rng.IntN(5) > 2 {
 		return nil
 	}
 	soon := time.Duration(c.rng.IntN(int(late)))

@@ -7,6 +7,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -69,15 +70,15 @@ type Facts struct {
 	Providers  map[string]Seen[[]string]
 }
 
-// PutService digests what a PUT of ours answered: newer than any look that started before it.
+// PutService digests what a PUT of ours answered: newer than any look that started before it. It tells of this service alone, and
+// nothing where no list was seen.
 func (f *Facts) PutService(s ha.Service, at time.Time) {
-	list := append([]ha.Service(nil), f.Services.Value...)
-	for i := range list {
-		if list[i].ID == s.ID {
-			list[i] = s
-		}
+	i := slices.IndexFunc(f.Services.Value, func(have ha.Service) bool { return have.ID == s.ID })
+	if i < 0 {
+		return
 	}
-	f.Services.Value = list
+	f.Services.Value = slices.Clone(f.Services.Value)
+	f.Services.Value[i] = s
 	if at.After(f.Services.At) {
 		f.Services.At = at
 	}

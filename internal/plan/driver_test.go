@@ -155,7 +155,7 @@ func (w *world) takeover() {
 // again is an operator's retry of a recovery that has ended: a new unit of the same work (section 5).
 func (w *world) again(by string) {
 	old := w.unit.Work
-	w.unit.Work = ha.Work{ID: old.ID + 1, Kind: old.Kind, HostUUID: old.HostUUID, SegmentUUID: old.SegmentUUID, NotificationUUID: old.NotificationUUID,
+	w.unit.Work = ha.Work{ID: old.ID + 1, CreatedAt: w.now, Kind: old.Kind, HostUUID: old.HostUUID, SegmentUUID: old.SegmentUUID, NotificationUUID: old.NotificationUUID,
 		Wishes: ha.Wishes{RetryBy: by, Retries: old.Wishes.Retries + 1}, Recovery: ha.Recovery{Retried: old.Wishes.Retries}}
 	w.ended = false
 	w.open = nil

@@ -206,12 +206,18 @@ func (t *turn) stopping() string {
 	return ""
 }
 
+// expired reports whether the report is too old, counted from its receipt. An operator's retry of what had ended counts anew:
+// it may come at any later time (field finding F075).
 func (t *turn) expired() bool {
-	if t.Rules.Expiry <= 0 || t.Rules.NoPeriodic || t.note.CreatedAt.IsZero() {
+	since := t.note.CreatedAt
+	if t.Rules.Expiry <= 0 || t.Rules.NoPeriodic || since.IsZero() {
 		return false
 	}
-	t.wakeAt(t.note.CreatedAt.Add(t.Rules.Expiry))
-	return t.Now.Sub(t.note.CreatedAt) >= t.Rules.Expiry
+	if begun := t.Unit.CreatedAt; t.Unit.Wishes.Retries > 0 && begun.After(since) {
+		since = begun
+	}
+	t.wakeAt(since.Add(t.Rules.Expiry))
+	return t.Now.Sub(since) >= t.Rules.Expiry
 }
 
 // heldByOperator reports whether an operator holds this recovery or its segment now.

@@ -178,6 +178,26 @@ func TestExpiryCountsFromReceipt(t *testing.T) {
 	w.end(ha.StatusFinished, "1 of 1")
 }
 
+// An operator may retry what has expired, at any later time (F075); the retry has as long as a new report.
+func TestExpiryCountsAnewFromARetry(t *testing.T) {
+	w := hostDeath(t)
+	w.instance("i1")
+	w.rules.Expiry = 10 * time.Minute
+	w.away = broken()
+	w.toEnd(11 * time.Minute)
+	w.end(ha.StatusFailed, "expired: older than 10m0s")
+	w.pass(time.Hour)
+	w.again("op")
+	w.run(9 * time.Minute)
+	w.waiting("Nova does not answer")
+	w.toEnd(2 * time.Minute)
+	w.end(ha.StatusFailed, "expired: older than 10m0s")
+	w.away = nil
+	w.again("op")
+	w.toEnd(time.Minute)
+	w.end(ha.StatusFinished, "1 of 1")
+}
+
 // Held at a gate for too long: expired too, with nothing done.
 func TestExpiryAtTheGates(t *testing.T) {
 	w := hostDeath(t)

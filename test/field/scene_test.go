@@ -73,8 +73,7 @@ func play(t *testing.T, c cast, act func(*scene)) {
 			s.curtain()
 			cancel()
 		}()
-		s.salvor = service.New(s.rows, s.cloud.Nova(sim.ClientOptions{Name: "api"}), service.Config{DuplicateInterval: 180 * time.Second})
-		s.register()
+		s.serve(s.cloud.Nova(sim.ClientOptions{Name: "api"}))
 		if !c.idle {
 			for range max(1, c.engines) {
 				s.engine()
@@ -91,7 +90,10 @@ func (s *scene) must(err error) {
 	}
 }
 
-func (s *scene) register() {
+// serve opens the use cases, and registers the cloud's hosts.
+func (s *scene) serve(compute service.ComputeServices) {
+	s.Helper()
+	s.salvor = service.New(s.rows, compute, service.Config{DuplicateInterval: 180 * time.Second})
 	method := s.cast.method
 	if method == "" {
 		method = ha.MethodAuto

@@ -161,11 +161,16 @@ func TestRandomHostRecovery(t *testing.T) {
 				t.Fatalf("I5: %s is locked %v, was %v\n%s", s.ID, s.Locked, locked[s.ID], w.story())
 			}
 			m := w.move(s.ID)
-			if w.unit.StartedAt != nil && w.unit.Notification.Status != ha.StatusFailed && !m.Status.Ended() {
+			if w.unit.Notification.Status == ha.StatusFinished && s.Host == failedHost && !m.Status.Ended() {
 				t.Fatalf("I3: %s is not named: %s\n%s", s.ID, m.Status, w.story())
 			}
 			if m.Status == ha.MoveSucceeded && s.Host == failedHost {
 				t.Fatalf("%s is said to have moved\n%s", s.ID, w.story())
+			}
+		}
+		for _, m := range w.unit.Moves {
+			if !m.Status.Ended() || m.Status != ha.MoveSucceeded && text(m.Message) == "" {
+				t.Fatalf("I3: %s ends %s %q\n%s", m.InstanceUUID, m.Status, text(m.Message), w.story())
 			}
 		}
 		for _, p := range w.unit.Peers {

@@ -44,6 +44,7 @@ add_reserved_host_to_aggregate = true
 process_all_instances = true
 [salvor]
 trust_reports = true
+local_disk = leave
 auto_return = true
 [oslo_middleware]
 enable_proxy_headers_parsing = true
@@ -96,7 +97,7 @@ func TestEveryOptionArrives(t *testing.T) {
 		{"keystone.Config", keystoneConfig(c), []string{"CacheSize"}},
 		{"api.Config", apiConfig(c), []string{"Log", "HealthDisabled", "RequestTimeout"}},
 		{"api.CORS", apiConfig(c).CORS, nil},
-		{"store.Config", storeConfig(c, syncReads), []string{"LockWait", "RetryFor", "Wrap"}},
+		{"store.Config", storeConfig(c, syncReads), []string{"LockWait", "CallFor", "RetryFor", "Wrap"}},
 	}
 	for _, room := range rooms {
 		v := reflect.ValueOf(room.got)

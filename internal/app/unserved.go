@@ -17,10 +17,6 @@ func (b *builder) checkServed() error {
 	if b.cfg.Salvor.FencingFile != "" {
 		refused = append(refused, errors.New("[salvor] fencing_file is set, but this version cannot fence: unset it, and do not count on fencing"))
 	}
-	if b.cfg.Salvor.LocalDisk == "leave" {
-		refused = append(refused, errors.New("[salvor] local_disk = leave: this version cannot tell which disks are on the dead host, and moves all "+
-			"instances; opt those with a disk of their own out by metadata, "+b.cfg.HostFailure.MetadataKey+" = False, and unset it"))
-	}
 	sends := func(driver string) bool { return strings.HasPrefix(driver, "messaging") }
 	if slices.ContainsFunc(b.cfg.Notifications.Drivers, sends) || b.cfg.Salvor.WebhookURL != "" {
 		b.log.Warn("this version sends no versioned notifications: [oslo_messaging_notifications] driver and [salvor] webhook_url have no effect")

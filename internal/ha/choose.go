@@ -50,6 +50,7 @@ type Choice struct {
 	Key         string // metadata key
 	All         bool   // evacuate_all_instances
 	IgnoreError bool   // ignore_instances_in_error_state
+	LeaveLocal  bool   // local_disk = leave
 }
 
 // Chosen reports whether the server on a failed host is to be moved, and if not, why.
@@ -62,6 +63,8 @@ func (c Choice) Chosen(s Server) (bool, string) {
 		return false, "not HA-enabled by metadata " + c.Key
 	case s.VMState == VMError && c.IgnoreError:
 		return false, "in error state"
+	case s.ImageBooted && c.LeaveLocal:
+		return false, "its disk is on the dead host, and local_disk is leave"
 	case s.VMState == VMShelvedOffloaded:
 		return false, "shelved offloaded: on no host"
 	default:

@@ -52,6 +52,17 @@ func TestStep4Choose(t *testing.T) {
 	}
 }
 
+func TestLocalDiskLeave(t *testing.T) {
+	for _, c := range []struct {
+		fromImage, leave, want bool
+	}{{true, false, true}, {true, true, false}, {false, true, true}, {false, false, true}} {
+		got, why := Choice{Key: "HA_Enabled", All: true, LeaveLocal: c.leave}.Chosen(Server{VMState: VMActive, ImageBooted: c.fromImage})
+		if got != c.want || got == (why != "") {
+			t.Errorf("booted from an image %v, leave %v: chosen %v %q", c.fromImage, c.leave, got, why)
+		}
+	}
+}
+
 func TestPriority(t *testing.T) {
 	for v, want := range map[string]int{"5": 5, "-3": -3, " 7 ": 7, "": 0, "high": 0, "1.5": 0, "99999999999999999999": 0} {
 		if got := PriorityOf(Server{Metadata: map[string]string{KeyPriority: v}}); got != want {

@@ -33,6 +33,9 @@ type Server struct {
 	CreatedAt time.Time
 	Fault     string // Nova's message, when it is in error
 	Project   string
+	// ImageBooted says that the root disk was made from an image and is not a volume: unless the hosts share their instance
+	// store, it dies with its host, and an evacuation makes it anew from the image.
+	ImageBooted bool
 }
 
 // vm_states as Nova names them.

@@ -283,3 +283,17 @@ func TestClassesOfReads(t *testing.T) {
 		wantError(t, err, ha.ClassBroken, 0, "called off")
 	})
 }
+
+// An empty string stands for the image of a server that boots from a volume.
+func TestImageBooted(t *testing.T) {
+	f := newFake(t)
+	c := f.client(t)
+	f.answer("GET /compute/v2.1/servers/image", ok(`{"server": {"id": "image", "image": {"id": "i", "links": []}, "OS-EXT-SRV-ATTR:host": "compute-1", "OS-EXT-STS:vm_state": "active"}}`))
+	f.answer("GET /compute/v2.1/servers/volume", ok(`{"server": {"id": "volume", "image": "", "OS-EXT-SRV-ATTR:host": "compute-1", "OS-EXT-STS:vm_state": "active"}}`))
+	for id, want := range map[string]bool{"image": true, "volume": false} {
+		s, err := c.Server(t.Context(), id)
+		if err != nil || s.ImageBooted != want {
+			t.Errorf("%s: booted from an image %v, %v", id, s.ImageBooted, err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package nova
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 
@@ -24,6 +25,7 @@ type server struct {
 	Metadata   map[string]string `json:"metadata"`
 	Created    timestamp         `json:"created"`
 	Project    string            `json:"tenant_id"`
+	Image      json.RawMessage   `json:"image"` // "" of a server that boots from a volume
 	Fault      struct {
 		Message string `json:"message"`
 	} `json:"fault"`
@@ -35,7 +37,7 @@ func (s server) ha() ha.Server {
 	return ha.Server{
 		ID: s.ID, Name: s.Name, Host: s.Host.text, VMState: s.VMState, TaskState: s.TaskState,
 		Running: s.PowerState == powerRunning, Locked: s.Locked, Metadata: s.Metadata, CreatedAt: s.Created.Time,
-		Fault: s.Fault.Message, Project: s.Project,
+		Fault: s.Fault.Message, Project: s.Project, ImageBooted: len(s.Image) > 0 && s.Image[0] == '{',
 	}
 }
 

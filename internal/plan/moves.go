@@ -113,7 +113,7 @@ func (t *turn) choose(servers []ha.Server) (added int) {
 	for _, m := range t.moves {
 		known[m.InstanceUUID] = true
 	}
-	choice := ha.Choice{Key: t.Rules.MetadataKey, All: t.Rules.EvacuateAll, IgnoreError: t.Rules.IgnoreError}
+	choice := ha.Choice{Key: t.Rules.MetadataKey, All: t.Rules.EvacuateAll, IgnoreError: t.Rules.IgnoreError, LeaveLocal: t.Rules.LeaveLocalDisk}
 	for _, s := range servers {
 		if known[s.ID] {
 			continue

@@ -19,6 +19,7 @@ type Rules struct {
 	EvacuateAll     bool
 	IgnoreError     bool // ignore_instances_in_error_state
 	AddToAggregate  bool // add_reserved_host_to_aggregate
+	LeaveLocalDisk  bool // local_disk = leave: an instance whose disk is on the dead host is not made anew from its image
 	DisableReason   string
 	Threads         int // host_failure_recovery_threads when the file sets it; 0: unlimited
 	VMMetadataKey   string

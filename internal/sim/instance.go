@@ -47,6 +47,7 @@ type instance struct {
 	locked   bool
 	lockedBy string // reason
 	metadata map[string]string
+	volume   bool // boots from a volume
 	created  time.Time
 	updated  time.Time
 	fault    *Fault
@@ -90,6 +91,7 @@ type Instance struct {
 	Locked       bool
 	LockedReason string
 	Metadata     map[string]string
+	FromVolume   bool
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	Fault        *Fault
@@ -107,6 +109,8 @@ type InstanceSpec struct {
 	TaskState string
 	Project   string
 	User      string
+	// FromVolume makes them boot from a volume, not from an image.
+	FromVolume bool
 }
 
 // AddInstances puts count instances on a host and returns their ids, oldest first.
@@ -141,6 +145,7 @@ func (c *Cloud) addInstance(h *host, spec InstanceSpec) *instance {
 		vm:       cmp.Or(spec.VMState, ha.VMActive),
 		task:     spec.TaskState,
 		metadata: maps.Clone(spec.Metadata),
+		volume:   spec.FromVolume,
 		created:  c.now.Add(-time.Hour + time.Duration(c.born)*time.Millisecond),
 		updated:  c.now,
 	}
@@ -185,7 +190,7 @@ func (c *Cloud) show(ins *instance) Instance {
 	out := Instance{
 		ID: ins.id, Name: ins.name, ProjectID: ins.project, UserID: ins.user,
 		Status: statusOf(ins.vm, ins.task), VMState: ins.vm, TaskState: ins.task, PowerState: ins.power,
-		Locked: ins.locked, LockedReason: ins.lockedBy, Metadata: maps.Clone(ins.metadata),
+		Locked: ins.locked, LockedReason: ins.lockedBy, Metadata: maps.Clone(ins.metadata), FromVolume: ins.volume,
 		CreatedAt: c.stamp(ins.created), UpdatedAt: c.stamp(ins.updated),
 		Evacuations: len(ins.orders), Wrecks: ins.wrecks, Running: ins.runningOn(),
 	}

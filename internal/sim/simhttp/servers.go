@@ -90,11 +90,15 @@ func (s *Server) showServer(r *request, ins sim.Instance) object {
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
+	image := any(object{"id": "c1d2e3f4-0000-4000-8000-000000000001", "links": []object{}})
+	if ins.FromVolume {
+		image = ""
+	}
 	out := object{
 		"id": ins.ID, "name": ins.Name, "status": ins.Status, "tenant_id": ins.ProjectID, "user_id": ins.UserID,
 		"metadata": metadata, "hostId": hostID(ins), "created": zulu(ins.CreatedAt), "updated": zulu(ins.UpdatedAt),
 		"links": serverLinks(r, ins.ID), "addresses": object{}, "accessIPv4": "", "accessIPv6": "",
-		"image": object{"id": "c1d2e3f4-0000-4000-8000-000000000001", "links": []object{}}, "flavor": flavor(r.minor),
+		"image": image, "flavor": flavor(r.minor),
 		"key_name": nil, "config_drive": "", "security_groups": []object{},
 		"OS-DCF:diskConfig": "MANUAL", "OS-EXT-AZ:availability_zone": "nova",
 		"OS-SRV-USG:launched_at": launched, "OS-SRV-USG:terminated_at": nil,

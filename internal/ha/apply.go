@@ -4,8 +4,35 @@ import "slices"
 
 // Apply makes to the loaded unit the changes that a commit has made to the rows, so that its owner need not load it again.
 func (u *Unit) Apply(changes ...Change) {
+	u.putMoves(changes)
 	for _, c := range changes {
 		u.apply(c)
+	}
+}
+
+// putMoves copies the moves once for all that a commit has written: a host may have a thousand, and the view handed out before
+// stays as it was.
+func (u *Unit) putMoves(changes []Change) {
+	var at map[string]int // places by instance
+	for _, c := range changes {
+		put, is := c.(PutMove)
+		if !is {
+			continue
+		}
+		if at == nil {
+			u.Moves = slices.Clone(u.Moves)
+			at = make(map[string]int, len(u.Moves))
+			for i, m := range slices.Backward(u.Moves) {
+				at[m.InstanceUUID] = i
+			}
+		}
+		i, known := at[put.Move.InstanceUUID]
+		if !known {
+			at[put.Move.InstanceUUID] = len(u.Moves)
+			u.Moves = append(u.Moves, put.Move)
+			continue
+		}
+		u.Moves[i] = put.Move
 	}
 }
 
@@ -13,8 +40,6 @@ func (u *Unit) apply(c Change) {
 	switch c := c.(type) {
 	case SetNotification:
 		u.setNotification(c)
-	case PutMove:
-		u.Moves = replaced(u.Moves, c.Move, func(m VMove) bool { return m.InstanceUUID == c.Move.InstanceUUID })
 	case SetRecovery:
 		u.Recovery = c.Recovery
 	case SetHost:
@@ -96,14 +121,4 @@ func (u *Unit) setReservedFor(host string, work int64) {
 			u.Peers[i].ReservedFor = work
 		}
 	}
-}
-
-// replaced returns the slice with v in the place of the element that is is true of, or at its end.
-func replaced[T any](list []T, v T, is func(T) bool) []T {
-	list = slices.Clone(list)
-	if i := slices.IndexFunc(list, is); i >= 0 {
-		list[i] = v
-		return list
-	}
-	return append(list, v)
 }

@@ -60,9 +60,10 @@ func call(ctx context.Context, token, method, url string, in, out any) (http.Hea
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("OpenStack-API-Version", "compute 2.93, placement 1.36, instance-ha 1.3")
-	if strings.Contains(url, "/allocations") {
+	if strings.HasPrefix(url, PlacementURL) { // which takes no list of versions
 		req.Header.Set("OpenStack-API-Version", "placement 1.36")
+	} else {
+		req.Header.Set("OpenStack-API-Version", "compute 2.93")
 	}
 	if token != "" {
 		req.Header.Set("X-Auth-Token", token)

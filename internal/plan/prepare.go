@@ -105,8 +105,8 @@ func (t *turn) disabledByOther(svc ha.Service) bool {
 	return true
 }
 
-// putService claims and sends the PUT; false when that must wait.
-func (t *turn) putService(svc ha.Service) bool {
+// putService claims and sends the PUT, unless that must wait.
+func (t *turn) putService(svc ha.Service) {
 	a := ha.Act{Key: serviceKey(svc.Host), Kind: ha.ActService, Host: svc.Host, ServiceID: svc.ID}
 	var claims []ha.Claim
 	if t.Rules.ForceDown {
@@ -118,13 +118,11 @@ func (t *turn) putService(svc ha.Service) bool {
 		claims = append(claims, ha.Claim{HostUUID: t.Unit.HostUUID, What: ha.WhatDisabled, Reason: ha.ReasonRecovery,
 			Detail: t.Rules.DisableReason, Prior: map[bool]string{true: "enabled", false: "disabled"}[svc.Enabled]})
 	}
-	if !t.act(a) {
-		return false
+	if t.act(a) {
+		for _, c := range claims {
+			t.putClaim(c)
+		}
 	}
-	for _, c := range claims {
-		t.putClaim(c)
-	}
-	return true
 }
 
 // waitUntilDown is the way without force-down: Nova itself must call the host down.

@@ -73,10 +73,3 @@ func literal(t time.Time) bun.Safe {
 	}
 	return bun.Safe("'" + rules.Micro(t).Format(timeLayout) + "'")
 }
-
-func literalPtr(t *time.Time) bun.Safe {
-	if t == nil {
-		return "NULL"
-	}
-	return literal(*t)
-}

@@ -119,7 +119,7 @@ func classifyPostgres(err error) class {
 		return classNoTable
 	case e.Code == "25006": // read only: a standby
 		return classNode
-	case strings.HasPrefix(e.Code, "57P"): // shut down, crashed, starting
+	case strings.HasPrefix(e.Code, "57P"), e.Code == "25P03": // shut down, crashed, starting; idle in a transaction for too long
 		return classLost
 	case strings.HasPrefix(e.Code, "08"), strings.HasPrefix(e.Code, "53"), strings.HasPrefix(e.Code, "58"):
 		return classAway

@@ -90,7 +90,10 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	s := &Store{where: t.where(), callFor: c.CallFor, retryFor: c.RetryFor}
 	switch t.database {
 	case sqlite:
-		return s, s.openSQLite(ctx, t, c)
+		if err := s.openSQLite(ctx, t, c); err != nil {
+			return nil, err
+		}
+		return s, nil
 	case mysql:
 		s.d = mysqlDialect
 		s.nodes, err = mysqlNodes(t, c)

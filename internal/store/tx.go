@@ -61,7 +61,7 @@ func (s *Store) once(ctx context.Context, fn func(context.Context, bun.Tx) error
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // does nothing after a commit; its own failure ends the connection, and so the transaction
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit; its own failure ends the connection, and so the transaction
 	if err := fn(ctx, tx); err != nil {
 		return err
 	}

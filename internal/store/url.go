@@ -74,7 +74,10 @@ func parseURL(raw string) (target, error) {
 	if t.name, err = url.PathUnescape(m[5]); err != nil || t.name == "" {
 		return target{}, errors.New("the database URL names no database: …@host/salvor ([database] connection)")
 	}
-	return t, t.readHosts(m[4])
+	if err := t.readHosts(m[4]); err != nil {
+		return target{}, err
+	}
+	return t, nil
 }
 
 func (t *target) readHosts(list string) error {

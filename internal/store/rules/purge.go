@@ -8,7 +8,7 @@ import (
 
 // CheckPurge refuses what masakari-manage db purge refuses, in its words (contract section 11).
 func CheckPurge(ageDays, maxRows int, now time.Time) error {
-	text := ""
+	var text string
 	switch {
 	case maxRows == 0:
 		text = "Must supply value greater than 0 for max_rows."

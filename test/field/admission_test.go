@@ -49,7 +49,7 @@ func TestF001TwentyReportsOneRecovery(t *testing.T) {
 // Several engines find the same new notification at the same moment, as by message and by periodic pass: one recovers.
 func TestF003OneEngineClaims(t *testing.T) {
 	for range 20 {
-		play(t, cast{engines: 3}, func(s *scene) {
+		play(t, cast{engines: 3, alone: true}, func(s *scene) {
 			crashed := s.instances("host-2", 1, ofHA())[0]
 			ids := s.instances("host-1", 2, ofHA())
 			s.dies("host-1")

@@ -92,7 +92,7 @@ func (l *link) BeatEngine(ctx context.Context, e ha.Engine) error {
 }
 
 func (l *link) Engines(ctx context.Context) ([]ha.Engine, error) {
-	if err := l.pass(ctx); err != nil {
+	if err := l.pass(ctx); err != nil || l.s.cast.alone {
 		return nil, err
 	}
 	return l.Store.Engines(ctx)

@@ -27,6 +27,7 @@ type cast struct {
 	spares  []string // reserved, and disabled in Nova, as Masakari's users keep them
 	engines int
 	idle    bool // no engine runs yet
+	alone   bool // each engine believes that it is the only one: all claim at once
 	rules   func(*plan.Rules)
 }
 

@@ -55,7 +55,7 @@ func (s *scene) breaksOrder(id string) {
 // A notification in error belongs to nobody; when its retry is due one engine claims it, however many look.
 func TestS03ErrorIsRetriedByOneEngine(t *testing.T) {
 	for range 10 {
-		play(t, cast{engines: 3}, func(s *scene) {
+		play(t, cast{engines: 3, alone: true}, func(s *scene) {
 			ids := s.instances("host-1", 3, ofHA())
 			s.dies("host-1")
 			s.fault(sim.FaultRule{Method: "PUT", Status: 403, Times: 1})
@@ -78,6 +78,7 @@ func TestS05EngineDiesAtAnyMoment(t *testing.T) {
 		play(t, cast{engines: 2}, func(s *scene) {
 			ids := s.instances("host-1", 5, ofHA())
 			s.dies("host-1")
+			s.fault(sim.FaultRule{Action: "evacuate", Instance: ids[3], ActAfter: 20 * time.Second, Times: 1}) // an order that Nova takes late
 			note := s.down("host-1")
 			var owner *process
 			s.until("somebody owns it", 5*time.Second, func() bool {

@@ -144,7 +144,7 @@ func TestNotSent(t *testing.T) {
 			t.Errorf("context ended: %v", err)
 		}
 		out, err := b.nova.Do(b.Context(), ha.Act{Kind: ha.ActEvacuate, Instance: id, SendBy: time.Now().Add(-time.Millisecond)})
-		if ha.ClassOf(err) != ha.ClassNotSent || out.Err != err || out.Act.Instance != id || out.At.IsZero() {
+		if ha.ClassOf(err) != ha.ClassNotSent || !errors.Is(err, out.Err) || out.Act.Instance != id || out.At.IsZero() {
 			t.Errorf("past SendBy: %+v %v", out, err)
 		}
 		_, err = b.nova.Server(ended, id)

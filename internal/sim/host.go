@@ -35,7 +35,7 @@ type host struct {
 	suspended  []func()               // work of a hung nova-compute, to go on later
 }
 
-func (c *Cloud) addHost(name string) *host {
+func (c *Cloud) addHost(name string) {
 	n := len(c.hostList)
 	h := &host{
 		name:       name,
@@ -50,7 +50,6 @@ func (c *Cloud) addHost(name string) *host {
 	h.service = c.addService("nova-compute", name, &h.heartbeat)
 	c.hosts[name], c.providers[h.provider] = h, h
 	c.hostList = append(c.hostList, h)
-	return h
 }
 
 // Host is what a host looks like from outside Nova.

@@ -68,14 +68,16 @@ func (c *Cluster) Run(args ...string) string {
 func (c *Cluster) API(name string) (*Process, string) {
 	c.tb.Helper()
 	p := Start(c.tb, name, "api", "--config-file", c.Conf, "--listen", "127.0.0.1:0")
-	return p, p.URL(c.tb)
+	url := p.URL(c.tb)
+	return p, url
 }
 
 // Engine starts an engine process and waits until it is ready; its own name is returned.
 func (c *Cluster) Engine(name string) (*Process, string) {
 	c.tb.Helper()
 	p := Start(c.tb, name, "engine", "--config-file", c.Conf)
-	return p, p.Await(c.tb, `engine (\S+) is running`, 60*time.Second)
+	own := p.Await(c.tb, `engine (\S+) is running`, 60*time.Second)
+	return p, own
 }
 
 // Call sends a JSON request and returns the status and the decoded answer.

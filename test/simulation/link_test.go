@@ -23,7 +23,6 @@ type link struct {
 	away   bool
 	crash  bool
 	bad    float64 // share of calls that fail before, and of commits whose answer is lost
-	stale  bool    // a planted bug: the fence is gone
 }
 
 func newLink(w *world, name string, seed uint64) *link {

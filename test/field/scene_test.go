@@ -193,8 +193,6 @@ func (s *scene) until(what string, within time.Duration, is func() bool) {
 	}
 }
 
-// --- what happens
-
 func (s *scene) instances(host string, n int, spec sim.InstanceSpec) []string {
 	s.Helper()
 	ids, err := s.cloud.AddInstances(host, n, spec)
@@ -268,8 +266,6 @@ var (
 	tenant = sim.Caller{UserID: sim.UserDemo, ProjectID: sim.ProjectDemo}
 )
 
-// --- what is seen
-
 func (s *scene) service(host string) sim.Service {
 	s.Helper()
 	list := s.cloud.Services(ha.BinaryCompute, host)
@@ -312,7 +308,7 @@ func (s *scene) becomes(id string, want ha.Status, part string, within time.Dura
 		if status, message = s.note(id); status == want && strings.Contains(message, part) {
 			return
 		}
-		if !status.Open() && want.Open() || !time.Now().Before(end) || !status.Open() && status != want {
+		if !status.Open() && status != want || !time.Now().Before(end) {
 			s.Fatalf("notification is %s %q after %s, want %s %q", status, message, time.Since(s.start), want, part)
 		}
 	}
@@ -357,7 +353,7 @@ func (s *scene) arrived(instance, from, state string) {
 	}
 }
 
-// calls are the engines' calls that match, oldest first; fetches of no change too if action is "GET".
+// calls are the engines' calls to Nova that match, oldest first.
 func (s *scene) calls(match func(sim.Call) bool) (list []sim.Call) {
 	for _, c := range s.cloud.Calls(0) {
 		if strings.HasPrefix(c.Client, "engine") && match(c) {

@@ -44,6 +44,7 @@ var hostList = list[hostRow, ha.Host]{
 	object: hostRow.host,
 	fields: rules.HostField,
 	uuid:   "uuid",
+	byTime: []string{"hosts_list_idx"},
 	columns: map[ha.Field]column{
 		ha.FieldName: {name: "name"}, ha.FieldType: {name: "type"}, ha.FieldControl: {name: "control_attributes"},
 		ha.FieldReserved: {name: "reserved"}, ha.FieldOnMaintenance: {name: "on_maintenance"}, ha.FieldSegment: {name: "failover_segment_id"},

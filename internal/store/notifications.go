@@ -49,6 +49,7 @@ var notificationList = list[notificationRow, ha.Notification]{
 	object: notificationRow.notification,
 	fields: rules.NotificationField,
 	uuid:   "notification_uuid",
+	byTime: []string{"notifications_list_idx", "notifications_status_idx", "notifications_type_idx", "notifications_host_idx"},
 	columns: map[ha.Field]column{
 		ha.FieldGeneratedTime: {name: "generated_time"}, ha.FieldSourceHostUUID: {name: "source_host_uuid"}, ha.FieldType: {name: "type"},
 		ha.FieldPayload: {name: "payload", null: true}, ha.FieldStatus: {name: "status"},
@@ -58,7 +59,11 @@ var notificationList = list[notificationRow, ha.Notification]{
 
 // Notifications lists notifications.
 func (s *Store) Notifications(ctx context.Context, f ha.NotificationFilter, p ha.Page) ([]ha.Notification, error) {
-	return notificationList.page(ctx, s, "listing notifications", p, func(q *bun.SelectQuery) {
+	l := notificationList
+	if f.GeneratedSince != nil {
+		l.byTime = nil // what was generated lately is found by its own index
+	}
+	return l.page(ctx, s, "listing notifications", p, func(q *bun.SelectQuery) {
 		equal(q, "source_host_uuid", f.SourceHostUUID)
 		equal(q, "type", f.Type)
 		equal(q, "status", f.Status)

@@ -52,6 +52,7 @@ var segmentList = list[segmentRow, ha.Segment]{
 	object: segmentRow.segment,
 	fields: rules.SegmentField,
 	uuid:   "uuid",
+	byTime: []string{"segments_list_idx"},
 	columns: map[ha.Field]column{
 		ha.FieldName: {name: "name"}, ha.FieldServiceType: {name: "service_type"}, ha.FieldDescription: {name: "description", null: true},
 		ha.FieldRecoveryMethod: {name: "recovery_method"}, ha.FieldEnabled: {name: "COALESCE(enabled, TRUE)"},

@@ -85,6 +85,7 @@ var vmoveList = list[vmoveRow, ha.VMove]{
 	object: vmoveRow.move,
 	fields: rules.VMoveField,
 	uuid:   "uuid",
+	byTime: []string{"vmoves_list_idx"},
 	columns: map[ha.Field]column{
 		ha.FieldNotification: {name: "notification_uuid"}, ha.FieldInstance: {name: "instance_uuid"}, ha.FieldInstanceName: {name: "instance_name"},
 		ha.FieldSourceHost: {name: "COALESCE(source_host, '')"}, ha.FieldDestHost: {name: "dest_host", null: true},

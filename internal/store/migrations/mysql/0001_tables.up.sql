@@ -81,6 +81,7 @@ CREATE TABLE IF NOT EXISTS notifications (
     INDEX notifications_list_idx (deleted, created_at, id),
     INDEX notifications_status_idx (deleted, status, created_at, id),
     INDEX notifications_type_idx (deleted, type, created_at, id),
+    INDEX notifications_generated_idx (deleted, generated_time),
     INDEX notifications_host_idx (source_host_uuid, deleted, created_at, id),
     INDEX notifications_unit_idx (unit_key, status, id),
     INDEX notifications_twin_idx (unit_key, generated_time)

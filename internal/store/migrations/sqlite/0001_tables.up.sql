@@ -129,6 +129,10 @@ CREATE INDEX IF NOT EXISTS notifications_type_idx ON notifications (deleted, typ
 
 --bun:split
 
+CREATE INDEX IF NOT EXISTS notifications_generated_idx ON notifications (deleted, generated_time);
+
+--bun:split
+
 CREATE INDEX IF NOT EXISTS notifications_host_idx ON notifications (source_host_uuid, deleted, created_at, id);
 
 --bun:split

@@ -86,6 +86,8 @@ func forward(target string, edit func([]byte) []byte) (http.Handler, error) {
 	proxy := &httputil.ReverseProxy{
 		Transport: &http.Transport{Proxy: nil, MaxIdleConnsPerHost: 128},
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to); r.Out.Host = r.In.Host },
+		// A contestant that stops in the middle of a call is no news.
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
 	if edit != nil {
 		proxy.ModifyResponse = func(r *http.Response) error {

@@ -29,8 +29,8 @@ func TestLimiterHalvesWhenNovaIsInTroubleAndGrowsByOneWhileItIsWell(t *testing.T
 			t.Fatalf("after one bad moment %d, want 16", l.size())
 		}
 		time.Sleep(2 * time.Second)
-		for _, class := range []ha.Class{ha.ClassInDoubt, ha.ClassNotSent, ha.ClassRefused} {
-			l.release(class) // only the first tells of trouble
+		for _, class := range []ha.Class{ha.ClassInDoubt, ha.ClassBusy, ha.ClassNotSent, ha.ClassRefused} {
+			l.release(class) // one moment of trouble; a refusal is an answer
 		}
 		if l.size() != 8 {
 			t.Fatalf("after a second bad moment %d, want 8", l.size())

@@ -186,18 +186,26 @@ func (s *Store) admit(ctx context.Context, tx bun.Tx, r ha.Report, interval time
 }
 
 // recentOf are the notifications that admission compares a report with: of the same unit key and host, all that are open
-// and those generated since the interval began, the nearest first.
+// and those generated since the interval began, the nearest first. Two statements, each by its own index and by nothing that
+// could lead a database to another one; the host, which the key nearly always decides, is compared here.
 func recentOf(ctx context.Context, tx bun.Tx, row notificationRow, r ha.Report, interval time.Duration) ([]ha.Notification, error) {
-	var rows []notificationRow
-	err := tx.NewRaw("SELECT * FROM (SELECT * FROM notifications WHERE unit_key = ? AND status IN ('new', 'running', 'error') "+
-		"AND deleted = 0 AND source_host_uuid = ? ORDER BY id DESC LIMIT ?) AS a "+
-		"UNION ALL SELECT * FROM (SELECT * FROM notifications WHERE unit_key = ? AND generated_time >= ? "+
-		"AND deleted = 0 AND source_host_uuid = ? AND status NOT IN ('new', 'running', 'error') ORDER BY generated_time LIMIT ?) AS b",
-		row.UnitKey, row.SourceHostUUID, rules.AdmissionLimit,
-		row.UnitKey, literal(rules.AdmissionFrom(r, interval)), row.SourceHostUUID, rules.AdmissionLimit).Scan(ctx, &rows)
-	recent := make([]ha.Notification, len(rows))
-	for i, row := range rows {
-		recent[i] = row.notification()
+	var open, lately []notificationRow
+	if err := tx.NewSelect().Model(&open).Where("unit_key = ? AND status IN ('new', 'running', 'error')", row.UnitKey).
+		OrderExpr("id DESC").Limit(rules.AdmissionLimit).Scan(ctx); err != nil {
+		return nil, err
 	}
-	return recent, err
+	if err := tx.NewSelect().Model(&lately).Where("unit_key = ? AND generated_time >= ?", row.UnitKey, literal(rules.AdmissionFrom(r, interval))).
+		OrderExpr("generated_time").Limit(rules.AdmissionLimit).Scan(ctx); err != nil {
+		return nil, err
+	}
+	recent := make([]ha.Notification, 0, len(open)+len(lately))
+	for i, rows := range [][]notificationRow{open, lately} {
+		for _, have := range rows {
+			n := have.notification()
+			if have.Deleted == 0 && have.SourceHostUUID == row.SourceHostUUID && n.Status.Open() == (i == 0) {
+				recent = append(recent, n)
+			}
+		}
+	}
+	return recent, nil
 }

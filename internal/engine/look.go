@@ -66,17 +66,17 @@ func (u *unit) look(ctx context.Context, host string, due []plan.Look) {
 		return slices.ContainsFunc(due, func(l plan.Look) bool { return l.Kind == k })
 	}
 	if wants(plan.LookServices) {
-		ask(ctx, u, false, u.e.cloud.Services, func(f *plan.Facts, s seen[[]ha.Service]) { f.Services = s(f.Services) })
+		ask(ctx, u, free, u.e.cloud.Services, func(f *plan.Facts, s seen[[]ha.Service]) { f.Services = s(f.Services) })
 	}
 	if wants(plan.LookAggregates) {
-		ask(ctx, u, false, u.e.cloud.Aggregates, func(f *plan.Facts, s seen[[]ha.Aggregate]) { f.Aggregates = s(f.Aggregates) })
+		ask(ctx, u, free, u.e.cloud.Aggregates, func(f *plan.Facts, s seen[[]ha.Aggregate]) { f.Aggregates = s(f.Aggregates) })
 	}
 	if wants(plan.LookMigrations) {
-		ask(ctx, u, true, func(ctx context.Context) ([]ha.Migration, error) { return u.e.cloud.Migrations(ctx, host) },
+		ask(ctx, u, paced, func(ctx context.Context) ([]ha.Migration, error) { return u.e.cloud.Migrations(ctx, host) },
 			func(f *plan.Facts, s seen[[]ha.Migration]) { f.Migrations = s(f.Migrations) })
 	}
 	if wants(plan.LookServers) {
-		ask(ctx, u, true, func(ctx context.Context) ([]ha.Server, error) { return u.e.cloud.Servers(ctx, host) },
+		ask(ctx, u, paced, func(ctx context.Context) ([]ha.Server, error) { return u.e.cloud.Servers(ctx, host) },
 			func(f *plan.Facts, s seen[[]ha.Server]) {
 				before := f.Servers.At
 				if f.Servers = s(f.Servers); !f.Servers.At.Equal(before) {
@@ -97,13 +97,13 @@ func (u *unit) single(ctx context.Context, l plan.Look) {
 	c := u.e.cloud
 	switch l.Kind {
 	case plan.LookServer:
-		ask(ctx, u, false, func(ctx context.Context) (ha.Server, error) { return c.Server(ctx, l.ID) },
+		ask(ctx, u, single, func(ctx context.Context) (ha.Server, error) { return c.Server(ctx, l.ID) },
 			func(f *plan.Facts, s seen[ha.Server]) { f.Server = with(f.Server, l.ID, s) })
 	case plan.LookActions:
-		ask(ctx, u, false, func(ctx context.Context) ([]ha.ServerAction, error) { return c.Actions(ctx, l.ID) },
+		ask(ctx, u, single, func(ctx context.Context) ([]ha.ServerAction, error) { return c.Actions(ctx, l.ID) },
 			func(f *plan.Facts, s seen[[]ha.ServerAction]) { f.Actions = with(f.Actions, l.ID, s) })
 	case plan.LookProviders:
-		ask(ctx, u, false, func(ctx context.Context) ([]string, error) { return c.Providers(ctx, l.ID) },
+		ask(ctx, u, single, func(ctx context.Context) ([]string, error) { return c.Providers(ctx, l.ID) },
 			func(f *plan.Facts, s seen[[]string]) { f.Providers = with(f.Providers, l.ID, s) })
 	}
 }
@@ -119,11 +119,20 @@ func with[T any](m map[string]plan.Seen[T], id string, s seen[T]) map[string]pla
 	return fresh
 }
 
+// question is a kind of look.
+type question int
+
+const (
+	single question = iota // about one object
+	paced                  // a list that costs Nova much
+	free                   // a list that costs little
+)
+
 // ask makes one call under the process's limits and hands the answer to the loop, with the time at which the call STARTED: what
-// happened later it cannot know. An answer older than what is known is dropped; an error keeps the last good value, but for
-// "gone", which is an answer.
-func ask[T any](ctx context.Context, u *unit, list bool, call func(context.Context) (T, error), put func(*plan.Facts, seen[T])) {
-	if list && u.e.limiter.list(ctx) != nil || u.e.limiter.acquire(ctx) != nil {
+// happened later it cannot know. An answer older than what is known is dropped; an error keeps the last good value. "Gone" is an
+// answer about one object; of a list it is a lie, or a proxy's word.
+func ask[T any](ctx context.Context, u *unit, kind question, call func(context.Context) (T, error), put func(*plan.Facts, seen[T])) {
+	if kind == paced && u.e.limiter.list(ctx) != nil || u.e.limiter.acquire(ctx) != nil {
 		return
 	}
 	began := u.now()
@@ -136,7 +145,7 @@ func ask[T any](ctx context.Context, u *unit, list bool, call func(context.Conte
 		switch {
 		case began.Before(was.At):
 			return was
-		case err == nil || class == ha.ClassGone:
+		case err == nil || class == ha.ClassGone && kind == single:
 			return plan.Seen[T]{Value: value, At: began, Err: err, Tried: began}
 		}
 		was.Err, was.Tried = err, began

@@ -66,7 +66,7 @@ func admitByTwin(r Report, recent []Notification, interval time.Duration) (Verdi
 		if !twin.Status.Open() && !resend {
 			continue
 		}
-		if oppositeBetween(r, *twin, recent) {
+		if oppositeBetween(r, *twin, recent) || !twin.Status.Open() && outrun(r, *twin, recent) {
 			continue
 		}
 		return Duplicate, twin
@@ -74,22 +74,35 @@ func admitByTwin(r Report, recent []Notification, interval time.Duration) (Verdi
 	return Admit, nil
 }
 
+// outrun reports whether the twin's clock ran ahead of the report's: generated well before the twin, yet the opposite event was
+// received since. Without this, one monitor whose clock was hours ahead would have the next deaths refused for hours (rule A7).
+func outrun(r Report, twin Notification, recent []Notification) bool {
+	if !r.GeneratedTime.Before(twin.GeneratedTime.Add(-ResendWindow)) {
+		return false
+	}
+	for _, n := range recent {
+		if n.ID > twin.ID && opposite(r, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// opposite reports whether n is the opposite event of the same host or process.
+func opposite(r Report, n Notification) bool {
+	return r.Type != TypeVM && n.Type == r.Type && n.Payload[KeyProcessName] == r.Payload[KeyProcessName] &&
+		(n.Payload.Started() && r.Payload.Stopped() || n.Payload.Stopped() && r.Payload.Started())
+}
+
 // oppositeBetween reports whether the opposite event of the same host or process was generated between the twin and
 // the report: then the two tell of different failures.
 func oppositeBetween(r Report, twin Notification, recent []Notification) bool {
-	if r.Type == TypeVM {
-		return false
-	}
 	from, to := twin.GeneratedTime, r.GeneratedTime
 	if to.Before(from) {
 		from, to = to, from
 	}
 	for _, n := range recent {
-		if n.Type != r.Type || n.Payload[KeyProcessName] != r.Payload[KeyProcessName] {
-			continue
-		}
-		opposite := (n.Payload.Started() && r.Payload.Stopped()) || (n.Payload.Stopped() && r.Payload.Started())
-		if opposite && !n.GeneratedTime.Before(from) && !n.GeneratedTime.After(to) {
+		if opposite(r, n) && !n.GeneratedTime.Before(from) && !n.GeneratedTime.After(to) {
 			return true
 		}
 	}

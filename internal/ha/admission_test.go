@@ -229,3 +229,22 @@ func TestClaimedLeavesOutTheOperators(t *testing.T) {
 		t.Error("a claim to forced_down is none to disabled")
 	}
 }
+
+// A monitor whose clock was hours ahead must not have the next death refused: the host was reported back since (rule A7).
+func TestATwinFromTheFutureDoesNotBlockTheNextDeath(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	death := Payload{KeyEvent: EventStopped, KeyHostStatus: HostStatusNormal}
+	ahead := Notification{ID: 1, Type: TypeComputeHost, Payload: death, Status: StatusFinished, GeneratedTime: now.Add(2 * time.Hour)}
+	back := Notification{ID: 2, Type: TypeComputeHost, Payload: Payload{KeyEvent: EventStarted, KeyHostStatus: HostStatusNormal}, Status: StatusFinished, GeneratedTime: now.Add(-time.Minute)}
+	report := Report{Type: TypeComputeHost, Payload: death, GeneratedTime: now}
+	if v, _ := Admission(report, []Notification{ahead, back}, 180*time.Second); v != Admit {
+		t.Error("refused, though the host was reported back since")
+	}
+	if v, _ := Admission(report, []Notification{ahead}, 180*time.Second); v != Duplicate {
+		t.Error("without a return it is what it was: an older event of a newer twin")
+	}
+	resend := Report{Type: TypeComputeHost, Payload: death, GeneratedTime: ahead.GeneratedTime}
+	if v, _ := Admission(resend, []Notification{ahead, back}, 180*time.Second); v != Duplicate {
+		t.Error("an exact resend stays a duplicate")
+	}
+}

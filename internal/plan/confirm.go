@@ -100,7 +100,7 @@ func (t *turn) arriving(m *ha.VMove) bool {
 	switch {
 	case seen == gone:
 		t.forget(m)
-		return t.leave(m, ha.MoveIgnored, "deleted")
+		return t.leave(m, ha.MoveIgnored, deleted)
 	case seen == unseen:
 		return false
 	case s.Host == m.SourceHost || s.TaskState != "":
@@ -122,7 +122,7 @@ func (t *turn) orderFailed(m *ha.VMove) bool {
 		return false
 	case gone:
 		t.forget(m)
-		return t.leave(m, ha.MoveIgnored, "deleted")
+		return t.leave(m, ha.MoveIgnored, deleted)
 	}
 	fault := s.Fault
 	if fault == "" {

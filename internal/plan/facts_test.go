@@ -76,13 +76,14 @@ func (w *world) answer(l plan.Look) func() {
 	}
 }
 
-// seen makes a fact of an answer as the engine does: an error keeps the last good value, but "gone" is an answer.
+// seen makes a fact of an answer as the engine does: an error keeps the last good value, but "gone" is an answer
+// about one object.
 func seen[T any](value T, began time.Time, err error) func(plan.Seen[T]) plan.Seen[T] {
 	return func(was plan.Seen[T]) plan.Seen[T] {
 		switch {
 		case began.Before(was.At):
 			return was
-		case err == nil || ha.ClassOf(err) == ha.ClassGone:
+		case err == nil || ha.ClassOf(err) == ha.ClassGone && isOne(value):
 			return plan.Seen[T]{Value: value, At: began, Err: err, Tried: began}
 		}
 		was.Err, was.Tried = err, began
@@ -97,4 +98,13 @@ func with[T any](m map[string]plan.Seen[T], id string, s func(plan.Seen[T]) plan
 	}
 	fresh[id] = s(m[id])
 	return fresh
+}
+
+// isOne reports whether the answer is about one object.
+func isOne(value any) bool {
+	switch value.(type) {
+	case []ha.Service, []ha.Server, []ha.Migration, []ha.Aggregate:
+		return false
+	}
+	return true
 }

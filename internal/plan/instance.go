@@ -54,7 +54,7 @@ func (t *turn) chosen(m *ha.VMove, may bool, stop string) bool {
 	case unseen:
 		return false
 	case gone:
-		t.settle(m, ha.MoveIgnored, "deleted")
+		t.settle(m, ha.MoveIgnored, deleted)
 		return true
 	}
 	asked := m.StartTime != nil && (m.RetryDone > 0 || t.rec.Retried > 0) // an operator has looked and wants it ordered
@@ -185,7 +185,7 @@ func (t *turn) order(m *ha.VMove, may bool, stop string) bool {
 	case seen == unseen:
 		return false
 	case seen == gone:
-		return t.leave(m, ha.MoveIgnored, "deleted")
+		return t.leave(m, ha.MoveIgnored, deleted)
 	case s.Host != m.SourceHost:
 		return t.leave(m, ha.MoveIgnored, "is on "+s.Host+" already")
 	}
@@ -248,7 +248,7 @@ func (t *turn) ordered(m *ha.VMove, o ha.Outcome) {
 	case class == ha.ClassGone && m.Order.Target != "" && strings.Contains(said, m.Order.Target):
 		t.refusedBy(m, said)
 	case class == ha.ClassGone:
-		t.leave(m, ha.MoveIgnored, "deleted")
+		t.leave(m, ha.MoveIgnored, deleted)
 	case status == 400 && strings.Contains(said, "still in use"):
 		t.rec.ProofAt = time.Time{} // Nova calls the host up again: force down and prove anew
 		t.look(LookServices, "")
@@ -292,7 +292,7 @@ func (t *turn) acted(m *ha.VMove, o ha.Outcome) {
 			t.locked(m)
 		case class == ha.ClassGone:
 			m.Locked = false
-			t.settle(m, ha.MoveIgnored, "deleted")
+			t.settle(m, ha.MoveIgnored, deleted)
 		case class == ha.ClassRefused: // better an order without a lock than none
 			m.Locked = m.Lost.Act == ha.ActLock // one whose answer was lost may have been done
 			t.log(m.InstanceUUID, "could not be locked: %s", ha.TextOf(o.Err))
@@ -311,7 +311,7 @@ func (t *turn) acted(m *ha.VMove, o ha.Outcome) {
 		case class == "":
 			m.Stage = ha.StageOrder
 		case class == ha.ClassGone:
-			t.leave(m, ha.MoveIgnored, "deleted")
+			t.leave(m, ha.MoveIgnored, deleted)
 		case class == ha.ClassRefused:
 			m.Final = true
 			t.leave(m, ha.MoveFailed, "Nova refused to reset its state: "+ha.TextOf(o.Err))

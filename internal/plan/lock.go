@@ -13,7 +13,7 @@ func (t *turn) lock(m *ha.VMove, stop string) bool {
 	switch {
 	case seen == gone:
 		m.Locked = false
-		t.settle(m, ha.MoveIgnored, "deleted")
+		t.settle(m, ha.MoveIgnored, deleted)
 		return true
 	case stop != "":
 		return t.leave(m, stopStatus(t.rec.Returned), stop)

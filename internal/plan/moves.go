@@ -165,6 +165,9 @@ func leaveAlone(s ha.Server) string {
 	return ""
 }
 
+// deleted is the reason of a move whose instance is gone.
+const deleted = "deleted"
+
 // settle ends a move that needs no unlock.
 func (t *turn) settle(m *ha.VMove, s ha.MoveStatus, why string) {
 	m.Stage, m.Status, m.Outcome = ha.StageDone, s, s
@@ -206,6 +209,9 @@ func (t *turn) verdict() bool {
 		t.keepLooking()
 		return false
 	}
+	if t.undeleted() {
+		return true
+	}
 	if t.choose(t.Facts.Servers.Value) > 0 {
 		t.log("", "more instances were found on %s", t.Unit.Host.Name)
 		return true
@@ -230,6 +236,22 @@ func (t *turn) verdict() bool {
 	}
 	t.attemptFailed(fmt.Sprintf("%d of %d instances were not moved", len(failed), len(t.moves)))
 	return !t.ended
+}
+
+// undeleted reopens moves that a 404 had ended though the host's list still shows the instance: Nova, or a proxy, was wrong.
+func (t *turn) undeleted() (any bool) {
+	for i := range t.moves {
+		m := &t.moves[i]
+		if m.Status != ha.MoveIgnored || text(m.Message) != deleted {
+			continue
+		}
+		if slices.ContainsFunc(t.Facts.Servers.Value, func(s ha.Server) bool { return s.ID == m.InstanceUUID }) {
+			t.log(m.InstanceUUID, "Nova said that it was deleted, and still lists it")
+			t.reopen(m)
+			any = true
+		}
+	}
+	return any
 }
 
 // lastEnd is when the last move ended, or the host was claimed.

@@ -360,10 +360,23 @@ func TestRefusals(t *testing.T) {
 	t.Run("404: it is gone, so ignored", func(t *testing.T) {
 		w := hostDeath(t)
 		w.instance("i1")
-		first(w, gone("Instance i1 could not be found."))
+		w.script = func(a ha.Act) *reply {
+			if a.Kind != ha.ActEvacuate {
+				return nil
+			}
+			w.servers = nil
+			return &reply{err: gone("Instance i1 could not be found.")}
+		}
 		w.toEnd(time.Minute)
 		w.moved("i1", ha.MoveIgnored, "deleted")
 		w.end(ha.StatusFinished, "")
+	})
+	t.Run("404, but the host's list still shows it: not gone, ordered again (I3)", func(t *testing.T) {
+		w := hostDeath(t)
+		w.instance("i1")
+		first(w, gone("Instance i1 could not be found."))
+		w.toEnd(time.Minute)
+		w.end(ha.StatusFinished, "1 of 1")
 	})
 	for name, err := range map[string]error{"429": busy(), "not sent": &ha.CloudError{Class: ha.ClassNotSent, Text: "too late"}} {
 		t.Run(name+": certainly not done, tried again, no attempt used up", func(t *testing.T) {

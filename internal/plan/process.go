@@ -119,7 +119,9 @@ func (t *turn) seenService() (ha.Service, bool) {
 		return ha.Service{}, false
 	}
 	svc, ok := t.service(t.Unit.Host.Name)
-	if !ok {
+	if ok {
+		delete(t.Memory.Since, keyVanished)
+	} else if t.vanished() {
 		t.processFailed(fmt.Sprintf("Nova has no compute service named %s", t.Unit.Host.Name))
 	}
 	return svc, ok

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -61,6 +62,7 @@ func (h Heart) quiet() time.Duration { return h.At.Sub(h.Since) }
 func (t *turn) watch() (ha.Service, bool) {
 	svc, ok := t.service(t.Unit.Host.Name)
 	if ok {
+		delete(t.Memory.Since, keyVanished)
 		base, _ := t.claim(t.Unit.Host.UUID, ha.WhatForcedDown, ha.ReasonRecovery)
 		h := &t.Memory.Heart
 		if at := t.Facts.Services.At; !h.At.IsZero() && at.Sub(h.At) > 6*t.Rules.ReportInterval { // a gap hides what was in it
@@ -74,6 +76,24 @@ func (t *turn) watch() (ha.Service, bool) {
 	return svc, ok
 }
 
+const keyVanished = "vanished"
+
+// vanished reports whether Nova has really forgotten the host's service: good lists that hold other compute services have not
+// shown it for ten seconds. One list without it may be a lie.
+func (t *turn) vanished() bool {
+	s := t.Facts.Services
+	if s.At.IsZero() || s.Err != nil || !slices.ContainsFunc(s.Value, func(s ha.Service) bool { return s.Binary == ha.BinaryCompute }) {
+		delete(t.Memory.Since, keyVanished)
+	} else if since, known := t.Memory.Since[keyVanished]; !known {
+		t.Memory.Since[keyVanished] = s.At
+	} else if s.At.Sub(since) >= 10*time.Second {
+		return true
+	}
+	t.look(LookServices, "")
+	t.wakeAt(t.Now.Add(time.Second))
+	return false
+}
+
 // silence is for how long a host must not have been heard, to count as dead while Nova says up.
 func (t *turn) silence() time.Duration { return t.Rules.ReportInterval * 3 / 2 }
 
@@ -82,6 +102,10 @@ func (t *turn) gateProof() answer {
 	a := answer{gate: ha.GateProof}
 	host := t.Unit.Host.Name
 	svc, ok := t.watch()
+	if !ok && !t.vanished() {
+		a.verdict = asks
+		return a
+	}
 	if !ok {
 		return a.fail("Nova has no compute service named %s: compare the host's name with the services' names", host)
 	}
@@ -132,9 +156,10 @@ func (t *turn) stillDead() bool {
 	if seen.IsZero() {
 		return false
 	}
-	if !ok {
-		t.rec.ProofAt = seen
-		return true // its service record is gone: nothing can be heard of it
+	if !ok { // one list without it proves nothing, and Nova takes no order without its record
+		t.vanished()
+		t.rec.ProofAt = time.Time{}
+		return false
 	}
 	h := t.Memory.Heart
 	if h.beating() {

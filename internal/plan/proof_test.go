@@ -192,7 +192,11 @@ func TestProofNovaHasNoSuchService(t *testing.T) {
 	w := hostDeath(t)
 	w.instance("i1")
 	w.unit.Host.Name = "compute-1.example"
-	w.run(10 * time.Second)
+	w.run(5 * time.Second)
+	if n := w.unit.Notification; n.Status != ha.StatusRunning {
+		t.Errorf("%s after five seconds of lists without it", n.Status)
+	}
+	w.run(15 * time.Second)
 	if n := w.unit.Notification; n.Status != ha.StatusError || !strings.Contains(text(n.Message), "Nova has no compute service named compute-1.example") {
 		t.Errorf("%s %q", n.Status, text(n.Message))
 	}

@@ -44,6 +44,9 @@ func (t *turn) takeBack() {
 		return
 	}
 	svc, known := t.watch()
+	if !known && !t.vanished() {
+		return
+	}
 	if !known { // Nova has forgotten the service: nothing is left to take back
 		for _, c := range t.ownClaims() {
 			if c.What == ha.WhatForcedDown || c.What == ha.WhatDisabled {

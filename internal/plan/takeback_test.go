@@ -35,6 +35,33 @@ func (w *world) reportStarted() { now := w.now; w.unit.Host.StartedAt = &now }
 
 const kept = "compute-1 disabled recovery enabled, compute-1 maintenance recovery false"
 
+// One list without the host's service, or with nothing in it, may be a lie: no claim is dropped over it.
+func TestTakeBackDoesNotBelieveOneListWithoutTheService(t *testing.T) {
+	for name, lie := range map[string]func(*world){
+		"empty": func(w *world) { w.services = nil },
+		"without it": func(w *world) {
+			w.services = slices.DeleteFunc(slices.Clone(w.services), func(s ha.Service) bool { return s.Host == failedHost })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := away(t)
+			truth := slices.Clone(w.services)
+			lie(w)
+			w.at(4*time.Second, func() { w.services = truth })
+			w.run(10 * time.Second)
+			if !strings.Contains(w.claims(), "forced_down") {
+				t.Fatalf("claims left: %s", w.claims())
+			}
+			w.reportStarted()
+			w.unit.Signal++
+			w.run(2 * time.Minute)
+			if svc := w.service(failedHost); svc.ForcedDown || w.claims() != kept {
+				t.Errorf("forced down %v, claims %s", svc.ForcedDown, w.claims())
+			}
+		})
+	}
+}
+
 // STARTED: forced_down is taken back; disable and maintenance stay for the operator, as in Masakari.
 func TestTakeBackByStarted(t *testing.T) {
 	w := away(t)

@@ -208,7 +208,7 @@ func (w *world) novaFault() {
 	case 0:
 		f.Method, f.Status = "POST", []int{500, 503, 502, 409, 429}[w.rng.IntN(5)]
 	case 1:
-		f.Method, f.Status = "GET", []int{500, 503, 404}[w.rng.IntN(2)]
+		f.Method, f.Status = "GET", []int{500, 503, 404}[w.rng.IntN(3)]
 	case 2:
 		f.Method, f.Path, f.Delay = "POST", "action", time.Duration(1+w.rng.IntN(20))*time.Second
 	case 3:

@@ -147,6 +147,15 @@ func (s *Store) UpdateHost(ctx context.Context, segment, uuid string, p ha.HostP
 		if !rules.PatchHost(&h, p) {
 			return nil
 		}
+		if h.Name != before.Name {
+			claims, err := claimsOf(ctx, tx, uuid)
+			if err == nil {
+				err = rules.Renamable(before, claims)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		now, err := s.clock(ctx, tx)
 		if err != nil {
 			return err
@@ -198,6 +207,13 @@ func (s *Store) DeleteHost(ctx context.Context, segment, uuid string) error {
 			return err
 		}
 		if err := s.hostUnused(ctx, tx, row); err != nil {
+			return err
+		}
+		claims, err := claimsOf(ctx, tx, uuid)
+		if err == nil {
+			err = rules.Deletable(row.host(), claims)
+		}
+		if err != nil {
 			return err
 		}
 		now, err := s.clock(ctx, tx)

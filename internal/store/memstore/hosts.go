@@ -104,6 +104,11 @@ func (s *Store) UpdateHost(ctx context.Context, segment, uuid string, p ha.HostP
 		if !rules.PatchHost(&h, p) {
 			return nil
 		}
+		if h.Name != before.Name {
+			if err := rules.Renamable(before, t.claimsOf(uuid)); err != nil {
+				return err
+			}
+		}
 		name := rules.Fold(h.Name)
 		if other := t.hostNames[name]; other != nil && other != row {
 			return &ha.ExistsError{Kind: ha.KindHost, Name: h.Name}
@@ -122,6 +127,15 @@ func (s *Store) UpdateHost(ctx context.Context, segment, uuid string, p ha.HostP
 		return nil
 	})
 	return h, err
+}
+
+// claimsOf are the claims on a host.
+func (t *tx) claimsOf(host string) []ha.Claim {
+	on := make([]ha.Claim, len(t.claimsOn[host]))
+	for i, c := range t.claimsOn[host] {
+		on[i] = *c
+	}
+	return on
 }
 
 // clearMaintenance drops every claim to the flag, and has the rest of what salvor changed on the host taken back.
@@ -148,6 +162,9 @@ func (s *Store) DeleteHost(ctx context.Context, segment, uuid string) error {
 			return err
 		}
 		if err := t.hostUnused(row); err != nil {
+			return err
+		}
+		if err := rules.Deletable(row.Host, t.claimsOf(uuid)); err != nil {
 			return err
 		}
 		t.touchSegment(segment)

@@ -188,7 +188,7 @@ func hostInUse(f *fixture) {
 	f.must(f.DeleteHost(f.ctx, s.UUID, h.UUID))
 }
 
-// hostMaintenance is what a PUT of on_maintenance does to claims (RECOVERY section 7, rule A4).
+// hostMaintenance is what a PUT does to claims, and what claims keep it from (RECOVERY section 7, rule A4).
 func hostMaintenance(f *fixture) {
 	h, n, l := f.incident()
 	claim := func(what ha.What) ha.Change {
@@ -235,6 +235,12 @@ func hostMaintenance(f *fixture) {
 	if b := f.commit(l); b.Signal == before {
 		f.Fatal("clearing maintenance did not signal the take-back")
 	}
+	// While salvor holds forced_down, the host keeps its name and its place: by them it is taken back (invariant I9).
+	_, err = f.UpdateHost(f.ctx, h.SegmentUUID, h.UUID, ha.HostPatch{Name: ptr("another-name")})
+	fails[*ha.ConflictError](f, err)
+	fails[*ha.ConflictError](f, f.DeleteHost(f.ctx, h.SegmentUUID, h.UUID))
+	f.commit(l, ha.DropClaim{HostUUID: h.UUID, What: ha.WhatForcedDown, Reason: ha.ReasonRecovery})
+	f.must(f.DeleteHost(f.ctx, h.SegmentUUID, h.UUID))
 }
 
 func unknown(f *fixture) {

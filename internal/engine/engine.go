@@ -91,7 +91,8 @@ func (e *Engine) Run(ctx context.Context) {
 	defer looks.Stop()
 	var beaten time.Time
 	for ctx.Err() == nil {
-		if now := time.Now(); now.Sub(beaten) >= e.cfg.Tick {
+		// Half a poll early rather than half a poll late: others count five of their own beats before they take over.
+		if now := time.Now(); now.Sub(beaten) >= e.cfg.Tick-e.cfg.Poll/2 {
 			if e.beat(ctx) {
 				beaten = now
 			}

@@ -221,6 +221,9 @@ func TestCancel(t *testing.T) {
 	w.end(ha.StatusFailed, "cancelled by alice")
 	w.moved("i1", ha.MoveSucceeded, "")
 	w.moved("i2", ha.MoveFailed, "cancelled by alice")
+	if w.wrote(ha.EntryOperator, "cancelled by alice") != 1 {
+		t.Error("the history does not name who cancelled")
+	}
 	if w.count("evacuate") != 1 || w.server("i1").Locked || !strings.Contains(w.claims(), "forced_down") {
 		t.Errorf("sent %v, claims %s", w.sent, w.claims())
 	}

@@ -45,6 +45,10 @@ func Wish(w *ha.Wishes, wish ha.Wish) error {
 	switch wish.Kind {
 	case ha.WishCancel:
 		w.CancelBy = wish.By
+		if wish.Reason != "" {
+			w.CancelBy += ": " + wish.Reason
+		}
+		w.CancelBy = Name(w.CancelBy)
 	case ha.WishHold:
 		w.HoldBy, w.HoldReason, w.HoldUntil = wish.By, Text(wish.Reason, MaxText), MicroPtr(wish.Until)
 	case ha.WishRelease:

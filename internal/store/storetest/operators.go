@@ -41,8 +41,8 @@ func wishes(f *fixture) {
 	if d := cmp.Diff(want, wish(ha.Wish{Kind: ha.WishRetry, By: "carol"})); d != "" {
 		f.Fatalf("wishes after a retry differ:\n%s", d)
 	}
-	want.CancelBy = "dave"
-	if d := cmp.Diff(want, wish(ha.Wish{Kind: ha.WishCancel, By: "dave"})); d != "" {
+	want.CancelBy = "dave: the host is back"
+	if d := cmp.Diff(want, wish(ha.Wish{Kind: ha.WishCancel, By: "dave", Reason: "the host is back"})); d != "" {
 		f.Fatalf("wishes after a cancel differ:\n%s", d)
 	}
 	fails[*ha.InvalidError](f, f.Wish(f.ctx, n.UUID, ha.Wish{Kind: "dance", By: "x"}))
@@ -56,7 +56,7 @@ func wishes(f *fixture) {
 		f.Fatal("a wish does not wake a parked unit")
 	}
 	_, u := f.takeOver("b", ha.Lease{WorkID: sight.WorkID, Epoch: sight.Epoch, Beat: sight.Beat})
-	if u.Wishes.CancelBy != "dave" || u.Wishes.Releases != 2 || u.Step != ha.StepWait {
+	if u.Wishes.CancelBy != "dave: the host is back" || u.Wishes.Releases != 2 || u.Step != ha.StepWait {
 		f.Fatalf("unit is %+v", u.Work)
 	}
 }

@@ -104,25 +104,26 @@ func (t *turn) startedAgain(m *ha.VMove, returned time.Time) bool {
 	}
 	s, seen := t.server(m.InstanceUUID, since)
 	actions := t.Facts.Actions[m.InstanceUUID]
+	late := t.Now.Sub(t.since("start "+m.InstanceUUID)) >= t.Rules.WaitPowerOn // also when the host has died again under the start
 	switch {
 	case seen == unseen:
 		return false
 	case seen == gone || s.Host != m.SourceHost:
 		return true
-	case s.TaskState != "":
+	case s.TaskState != "" && !late:
 		t.look(LookServer, m.InstanceUUID)
 		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
 		return false
-	case s.VMState != ha.VMStopped:
+	case s.TaskState == "" && s.VMState != ha.VMStopped:
 		return true
-	case !actions.After(since):
+	case !late && !actions.After(since):
 		t.look(LookActions, m.InstanceUUID)
 		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
 		return false
-	case stoppedByUser(actions.Value):
+	case s.TaskState == "" && actions.After(since) && stoppedByUser(actions.Value):
 		t.log(m.InstanceUUID, "stopped by a user: left stopped")
 		return true
-	case t.Now.Sub(t.since("start "+m.InstanceUUID)) >= t.Rules.WaitPowerOn:
+	case late:
 		t.alarm(m.InstanceUUID, "instance %s was left stopped on %s, which returned, and could not be started there", m.InstanceUUID, m.SourceHost)
 		m.Message = ptr("host returned; could not be started there")
 		return true

@@ -209,6 +209,21 @@ func TestStartedStartsWhatTheCrashStopped(t *testing.T) {
 			t.Errorf("sent %v, ends %s", w.sent, w.server("i1").VMState)
 		}
 	})
+	t.Run("the host dies again under the start: it ends, and says so (I6)", func(t *testing.T) {
+		w := left(t, func(*world, *ha.Server) {})
+		w.script = func(a ha.Act) *reply {
+			if a.Kind == ha.ActStart {
+				w.server("i1").TaskState = "powering-on"
+				return &reply{err: busy()}
+			}
+			return nil
+		}
+		w.toEnd(5 * time.Minute)
+		w.moved("i1", ha.MoveIgnored, "could not be started there")
+		if w.wrote(ha.EntryAlarm, "could not be started there") != 1 {
+			t.Error("nobody is told")
+		}
+	})
 }
 
 // It came before the list was taken: the instances are listed all the same, named, and started (I3).

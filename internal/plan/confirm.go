@@ -199,8 +199,8 @@ func (t *turn) lookBack(m *ha.VMove, stop string) bool {
 		return t.giveUp(m, stop)
 	}
 	dest := t.destination(m, r)
-	if svc, ok := t.service(dest); ok && svc.ForcedDown && !svc.Up {
-		t.log(m.InstanceUUID, "the order's destination %s is off: a new order may be sent", dest)
+	if t.destinationOff(dest) {
+		t.log(m.InstanceUUID, "the order's destination %s is forced down and silent: a new order may be sent", dest)
 		t.forget(m)
 		return true
 	}
@@ -212,6 +212,25 @@ func (t *turn) lookBack(m *ha.VMove, stop string) bool {
 	t.look(LookServices, "")
 	t.wakeAt(t.Now.Add(10 * time.Second))
 	return false
+}
+
+// destinationOff reports whether an order's destination is forced down and has not been heard for as long as any dead host: one
+// that has come back carries the order out, forced down or not.
+func (t *turn) destinationOff(host string) bool {
+	svc, ok := t.service(host)
+	if !ok || !svc.ForcedDown || svc.Up {
+		delete(t.Memory.Dests, host)
+		return false
+	}
+	h := t.Memory.Dests[host]
+	h.see(svc, t.Facts.Services.At, time.Time{})
+	t.Memory.Dests[host] = h
+	if h.quiet() < t.silence() {
+		t.look(LookServices, "")
+		t.wakeAt(t.Now.Add(time.Second))
+		return false
+	}
+	return true
 }
 
 func (t *turn) giveUp(m *ha.VMove, stop string) bool {

@@ -67,8 +67,12 @@ func TestHangingDestinationForcedDown(t *testing.T) {
 			w.waiting("order still under way in Nova, to compute-2")
 			w.service("compute-2").ForcedDown = true
 			w.takes = 2 * time.Second
-			w.setRecord(100, "accepted-and-lost", c.record) // the fake would call two orders under way; here it is meant
-			w.migrations[0].InstanceID = "moved aside"
+			w.script = func(a ha.Act) *reply {
+				if a.Kind == ha.ActEvacuate { // the fake would call two orders under way; here it is meant
+					w.migrations[0].InstanceID = "moved aside"
+				}
+				return nil
+			}
 			w.toEnd(5 * time.Minute)
 			w.end(ha.StatusFinished, "1 of 1")
 			if m := w.move("i1"); m.Attempts != 2 || text(m.DestHost) != "compute-3" {
@@ -76,6 +80,19 @@ func TestHangingDestinationForcedDown(t *testing.T) {
 			}
 		})
 	}
+	t.Run("one that is forced down and heard carries the order out", func(t *testing.T) {
+		w := hanging(t, "compute-2")
+		s := w.service("compute-2")
+		s.ForcedDown, s.Up = true, false
+		for at := time.Duration(0); at < 10*time.Minute; at += 10 * time.Second {
+			w.at(at, func() { s.UpdatedAt = s.UpdatedAt.Add(10 * time.Second) })
+		}
+		w.run(10 * time.Minute)
+		w.waiting("order still under way in Nova, to compute-2")
+		if w.count("evacuate") != 1 {
+			t.Errorf("sent %v", w.sent)
+		}
+	})
 	t.Run("two other providers: which one is not known", func(t *testing.T) {
 		w := hanging(t, "")
 		w.providers["i1"] = []string{failedHost, "compute-2", "compute-3"}

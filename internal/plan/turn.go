@@ -31,6 +31,7 @@ type turn struct {
 func begin(v View) *turn {
 	t := &turn{View: v, rec: v.Unit.Recovery, note: v.Unit.Notification, acting: map[string]bool{}}
 	t.moves = slices.Clone(v.Unit.Moves)
+	t.Memory.Dests = cloned(v.Memory.Dests)
 	t.Memory.Doubt = cloned(v.Memory.Doubt)
 	t.Memory.Tries = cloned(v.Memory.Tries)
 	t.Memory.NotBefore = cloned(v.Memory.NotBefore)

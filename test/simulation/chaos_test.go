@@ -53,19 +53,23 @@ func (w *world) pause(d time.Duration) {
 // maxStrikes bounds the blows aimed at an engine in the middle of a recovery: others come by chance.
 const maxStrikes = 4
 
-// strike stops or crashes an engine that has orders under way.
+// strike stops or crashes an engine that has orders under way, or stops it in the middle of its next commit: what it then sends, it
+// sends when others have gone on.
 func (w *world) strike() {
 	ps := w.up()
 	i := slices.IndexFunc(ps, recovers)
-	if i < 0 || !slices.ContainsFunc(w.instances(), func(i sim.Instance) bool { return strings.HasPrefix(i.TaskState, "rebuild") }) {
+	if i < 0 || w.orders.Load() == 0 && !slices.ContainsFunc(w.instances(), func(i sim.Instance) bool { return strings.HasPrefix(i.TaskState, "rebuild") }) {
 		return
 	}
 	w.strikes++
-	switch {
-	case w.rng.IntN(2) == 0:
-		w.crash(ps[i])
+	p, d := ps[i], time.Duration(4+w.rng.IntN(10))*time.Second
+	switch w.rng.IntN(3) {
+	case 0:
+		w.crash(p)
+	case 1:
+		w.stopWorld(p, d)
 	default:
-		w.stopWorld(ps[i], time.Duration(4+w.rng.IntN(10))*time.Second)
+		p.db.set(func() { p.db.trap = func() { w.stopWorld(p, 2*leaseTTL+d) } })
 	}
 }
 
@@ -82,6 +86,9 @@ func (w *world) kill() {
 	_ = w.cloud.Kill(host)
 	w.tell("%s dies", host)
 	w.pause(time.Duration(w.rng.IntN(15000)) * time.Millisecond)
+	if w.rng.IntN(3) == 0 { // an order that Nova carries out late, when its sender may be gone
+		w.fault(sim.FaultRule{Method: "POST", Action: "evacuate", ActAfter: time.Duration(1+w.rng.IntN(40)) * time.Second, Times: 1 + w.rng.IntN(3)})
+	}
 	if w.rng.IntN(8) == 0 {
 		w.report(host, ha.EventStopped, "UNKNOWN", 1)
 	}
@@ -218,6 +225,10 @@ func (w *world) novaFault() {
 	case 5:
 		f.Method, f.Drop = "PUT", true
 	}
+	w.fault(f)
+}
+
+func (w *world) fault(f sim.FaultRule) {
 	if err := w.cloud.AddFault(f); err != nil {
 		w.t.Fatal(err)
 	}

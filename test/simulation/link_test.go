@@ -23,6 +23,7 @@ type link struct {
 	away   bool
 	crash  bool
 	bad    float64 // share of calls that fail before, and of commits whose answer is lost
+	trap   func()  // what befalls the process in the middle of its next commit
 }
 
 func newLink(w *world, name string, seed uint64) *link {
@@ -61,7 +62,7 @@ var errAway = &ha.UnavailableError{What: "database", Err: errors.New("simulated:
 
 // pass takes the time of a statement on its way, and says whether the call fails, or its answer is lost. A process that is stopped
 // on the way sends what it was about to send when it goes on, however late: only the fence keeps that out.
-func (l *link) pass(ctx context.Context) (lost bool, err error) {
+func (l *link) pass(ctx context.Context, kind statement) (lost bool, err error) {
 	l.await()
 	l.mu.Lock()
 	delay := time.Duration(1+l.rng.IntN(l.w.slow)) * time.Millisecond
@@ -78,6 +79,9 @@ func (l *link) pass(ctx context.Context) (lost bool, err error) {
 	case <-ctx.Done():
 		return false, errAway
 	}
+	if trap := l.trapped(commit); trap != nil {
+		trap()
+	}
 	l.await()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,6 +89,27 @@ func (l *link) pass(ctx context.Context) (lost bool, err error) {
 		return false, errAway
 	}
 	return lose, nil
+}
+
+// sent is the context of a statement that has left: its sender's end does not call it back.
+func sent(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
+
+// statement is a kind of call: some blows fall only on a commit.
+type statement int
+
+const (
+	other statement = iota
+	commit
+)
+
+// trapped returns the blow that waits for such a call, once.
+func (l *link) trapped(kind statement) (trap func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if kind == commit {
+		trap, l.trap = l.trap, nil
+	}
+	return trap
 }
 
 // await returns when the process is not stopped.
@@ -103,32 +128,32 @@ func (l *link) await() {
 }
 
 func (l *link) Poll(ctx context.Context, me string) (ha.Poll, error) {
-	if _, err := l.pass(ctx); err != nil {
+	if _, err := l.pass(ctx, other); err != nil {
 		return ha.Poll{}, err
 	}
 	return l.Store.Poll(ctx, me)
 }
 
 func (l *link) BeatEngine(ctx context.Context, e ha.Engine) error {
-	if _, err := l.pass(ctx); err != nil {
+	if _, err := l.pass(ctx, other); err != nil {
 		return err
 	}
 	return l.Store.BeatEngine(ctx, e)
 }
 
 func (l *link) Engines(ctx context.Context) ([]ha.Engine, error) {
-	if _, err := l.pass(ctx); err != nil {
+	if _, err := l.pass(ctx, other); err != nil {
 		return nil, err
 	}
 	return l.Store.Engines(ctx)
 }
 
 func (l *link) Claim(ctx context.Context, r ha.ClaimRequest) (ha.Lease, ha.Unit, error) {
-	lost, err := l.pass(ctx)
+	lost, err := l.pass(ctx, other)
 	if err != nil {
 		return ha.Lease{}, ha.Unit{}, err
 	}
-	lease, unit, err := l.Store.Claim(ctx, r)
+	lease, unit, err := l.Store.Claim(sent(ctx), r)
 	if err == nil {
 		l.w.claimed(l, lease, unit)
 		if lost {
@@ -141,12 +166,12 @@ func (l *link) Claim(ctx context.Context, r ha.ClaimRequest) (ha.Lease, ha.Unit,
 }
 
 func (l *link) Load(ctx context.Context, lease *ha.Lease) (ha.Unit, error) {
-	if _, err := l.pass(ctx); err != nil {
+	if _, err := l.pass(ctx, other); err != nil {
 		return ha.Unit{}, err
 	}
 	mine := *lease
 	l.unfence(lease)
-	unit, err := l.Store.Load(ctx, lease)
+	unit, err := l.Store.Load(sent(ctx), lease)
 	if err == nil {
 		l.w.wrote(l, mine, nil)
 	}
@@ -154,13 +179,13 @@ func (l *link) Load(ctx context.Context, lease *ha.Lease) (ha.Unit, error) {
 }
 
 func (l *link) Commit(ctx context.Context, lease *ha.Lease, changes ...ha.Change) (ha.Beat, error) {
-	lost, err := l.pass(ctx)
+	lost, err := l.pass(ctx, commit)
 	if err != nil {
 		return ha.Beat{}, err
 	}
 	mine := *lease
 	l.unfence(lease)
-	beat, err := l.Store.Commit(ctx, lease, changes...)
+	beat, err := l.Store.Commit(sent(ctx), lease, changes...)
 	if err == nil {
 		l.w.wrote(l, mine, changes)
 		if lost {

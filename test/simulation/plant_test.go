@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/salvor-ha/salvor/internal/engine"
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -34,12 +35,17 @@ func (p plant) spoil(u *ha.Unit) {
 // spoiled is a cloud with a planted bug in its client.
 type spoiled struct {
 	engine.Cloud
-	plant plant
+	plant  plant
+	orders *atomic.Int32 // evacuate orders that Nova has not answered yet
 }
 
 func (s spoiled) Do(ctx context.Context, a ha.Act) (ha.Outcome, error) {
 	if s.plant == plantNoUnlock && a.Kind == ha.ActUnlock {
 		return ha.Outcome{Act: a}, nil
+	}
+	if a.Kind == ha.ActEvacuate {
+		s.orders.Add(1)
+		defer s.orders.Add(-1)
 	}
 	out, err := s.Cloud.Do(ctx, a)
 	if s.plant == plantNoDoubt && ha.ClassOf(err) == ha.ClassInDoubt {

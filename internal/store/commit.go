@@ -22,6 +22,7 @@ func (s *Store) Commit(ctx context.Context, l *ha.Lease, changes ...ha.Change) (
 		return s.beat(ctx, l)
 	}
 	var beat ha.Beat
+	told := false
 	err := s.write(ctx, "committing", func(ctx context.Context, tx bun.Tx) error {
 		row, now, err := s.fence(ctx, tx, *l)
 		if err != nil {
@@ -34,7 +35,11 @@ func (s *Store) Commit(ctx context.Context, l *ha.Lease, changes ...ha.Change) (
 				return err
 			}
 		}
-		return c.flush(ctx)
+		if err := c.flush(ctx); err != nil {
+			return err
+		}
+		told = len(c.events) > 0
+		return s.tell(ctx, tx, now, c.events...)
 	}, func(ctx context.Context) (bool, error) {
 		return s.settleCommit(ctx, *l, beat.Beat)
 	})
@@ -42,6 +47,9 @@ func (s *Store) Commit(ctx context.Context, l *ha.Lease, changes ...ha.Change) (
 		return ha.Beat{}, err
 	}
 	l.Beat = beat.Beat
+	if told {
+		_ = s.told(nil)
+	}
 	return beat, nil
 }
 
@@ -72,6 +80,7 @@ type commit struct {
 	entries []ha.Entry                      // journal entries not written yet
 	moves   map[string]map[string]*vmoveRow // by notification and instance; those without an id are not written yet
 	fresh   []*vmoveRow
+	events  []ha.Event // to be told
 }
 
 func (c *commit) apply(ctx context.Context, change ha.Change) error {
@@ -172,6 +181,7 @@ func (c *commit) setNotification(ctx context.Context, ch ha.SetNotification) err
 	if n.Status == ch.Status && n.Message != nil && *n.Message == message {
 		return nil
 	}
+	c.events = append(c.events, rules.Processed(n, ch.Status, message)...)
 	return c.exec(ctx, "UPDATE notifications SET status = ?, message = ?, updated_at = ? WHERE id = ?",
 		ch.Status, message, literal(rules.Second(c.now)), row.ID)
 }
@@ -179,13 +189,25 @@ func (c *commit) setNotification(ctx context.Context, ch ha.SetNotification) err
 // setHost changes flags. A STARTED that was acted upon is what a take-back of the host waits for.
 func (c *commit) setHost(ctx context.Context, ch ha.SetHost) error {
 	at := literal(rules.Second(c.now))
-	if v := ch.OnMaintenance; v != nil {
-		if err := c.exec(ctx, "UPDATE hosts SET on_maintenance = ?, updated_at = ? WHERE uuid = ? AND on_maintenance <> ?", *v, at, ch.UUID, *v); err != nil {
+	var written int64
+	for _, flag := range []struct {
+		value *bool
+		query string
+	}{
+		{ch.OnMaintenance, "UPDATE hosts SET on_maintenance = ?, updated_at = ? WHERE uuid = ? AND on_maintenance <> ?"},
+		{ch.Reserved, "UPDATE hosts SET reserved = ?, updated_at = ? WHERE uuid = ? AND reserved <> ?"},
+	} {
+		if flag.value == nil {
+			continue
+		}
+		n, err := changed(ctx, c.tx, flag.query, *flag.value, at, ch.UUID, *flag.value)
+		if err != nil {
 			return err
 		}
+		written += n
 	}
-	if v := ch.Reserved; v != nil {
-		if err := c.exec(ctx, "UPDATE hosts SET reserved = ?, updated_at = ? WHERE uuid = ? AND reserved <> ?", *v, at, ch.UUID, *v); err != nil {
+	if written > 0 {
+		if err := c.tellOfHost(ctx, ch.UUID); err != nil {
 			return err
 		}
 	}
@@ -196,6 +218,25 @@ func (c *commit) setHost(ctx context.Context, ch ha.SetHost) error {
 		return err
 	}
 	return c.apply(ctx, ha.Signal{Key: ha.UnitTakeBack.Key(ch.UUID)})
+}
+
+// tellOfHost is told with the rest of the commit, as the host is now.
+func (c *commit) tellOfHost(ctx context.Context, uuid string) error {
+	if c.s.announce == nil {
+		return nil
+	}
+	row, err := one[hostRow](ctx, c.tx, "uuid = ?", uuid)
+	if err != nil || row == nil {
+		return err
+	}
+	h := row.host()
+	seg, err := one[segmentRow](ctx, c.tx, "uuid = ?", h.SegmentUUID)
+	if err != nil || seg == nil {
+		return err
+	}
+	of := seg.segment()
+	c.events = append(c.events, rules.Around(ha.Event{Action: ha.ActionUpdate, Host: &h, Segment: &of})...)
+	return nil
 }
 
 // adopt makes a queued notification the unit's own. What the recovery has written so far goes along.

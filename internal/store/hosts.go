@@ -110,10 +110,12 @@ func (s *Store) CreateHost(ctx context.Context, h ha.Host) (ha.Host, error) {
 		if _, err = tx.NewInsert().Model(&row).Exec(ctx); err != nil {
 			return err
 		}
-		if !h.OnMaintenance {
-			return nil
+		if h.OnMaintenance {
+			if err := s.putClaim(ctx, tx, rules.OperatorClaim(h.UUID), now); err != nil {
+				return err
+			}
 		}
-		return s.putClaim(ctx, tx, rules.OperatorClaim(h.UUID), now)
+		return s.tellOfHost(ctx, tx, now, ha.ActionCreate, row.host())
 	}, func(ctx context.Context) (bool, error) {
 		_, err := s.Host(ctx, h.SegmentUUID, h.UUID)
 		return err == nil, err
@@ -122,10 +124,10 @@ func (s *Store) CreateHost(ctx context.Context, h ha.Host) (ha.Host, error) {
 		if own, oerr := s.Host(ctx, h.SegmentUUID, h.UUID); oerr == nil {
 			return own, nil
 		}
-		return ha.Host{}, &ha.ExistsError{Kind: ha.KindHost, Name: h.Name}
+		err = &ha.ExistsError{Kind: ha.KindHost, Name: h.Name}
 	}
-	if err != nil {
-		return ha.Host{}, err
+	if s.told(err) != nil {
+		return ha.Host{}, s.tellFailed(ctx, ha.Event{Action: ha.ActionCreate, Host: &h}, err)
 	}
 	return row.host(), nil
 }
@@ -144,7 +146,8 @@ func (s *Store) UpdateHost(ctx context.Context, segment, uuid string, p ha.HostP
 		}
 		before := row.host()
 		h = before
-		if !rules.PatchHost(&h, p) {
+		written := rules.PatchHost(&h, p)
+		if !written && s.announce == nil {
 			return nil
 		}
 		if h.Name != before.Name {
@@ -160,6 +163,9 @@ func (s *Store) UpdateHost(ctx context.Context, segment, uuid string, p ha.HostP
 		if err != nil {
 			return err
 		}
+		if !written { // told of all the same, as Masakari does
+			return s.tellOfHost(ctx, tx, now, ha.ActionUpdate, h)
+		}
 		second := rules.Second(now)
 		h.UpdatedAt = &second
 		if _, err = changed(ctx, tx, "UPDATE hosts SET name = ?, name_key = ?, type = ?, control_attributes = ?, reserved = ?, "+
@@ -169,17 +175,23 @@ func (s *Store) UpdateHost(ctx context.Context, segment, uuid string, p ha.HostP
 		}
 		switch {
 		case h.OnMaintenance == before.OnMaintenance:
-			return nil
 		case h.OnMaintenance:
-			return s.putClaim(ctx, tx, rules.OperatorClaim(uuid), now)
+			err = s.putClaim(ctx, tx, rules.OperatorClaim(uuid), now)
 		default:
-			return s.clearMaintenance(ctx, tx, h)
+			err = s.clearMaintenance(ctx, tx, h)
 		}
+		if err != nil {
+			return err
+		}
+		return s.tellOfHost(ctx, tx, now, ha.ActionUpdate, h)
 	}, nil)
 	if s.duplicate(err) {
-		return ha.Host{}, &ha.ExistsError{Kind: ha.KindHost, Name: h.Name}
+		err = &ha.ExistsError{Kind: ha.KindHost, Name: h.Name}
 	}
-	return h, err
+	if s.told(err) != nil {
+		return ha.Host{}, s.tellFailed(ctx, ha.Event{Action: ha.ActionUpdate, Host: &h}, err)
+	}
+	return h, nil
 }
 
 // clearMaintenance drops every claim to the flag, and has the rest of what salvor changed on the host taken back.
@@ -201,7 +213,7 @@ func (s *Store) clearMaintenance(ctx context.Context, tx bun.Tx, h ha.Host) erro
 
 // DeleteHost soft-deletes a live host that is not in use.
 func (s *Store) DeleteHost(ctx context.Context, segment, uuid string) error {
-	return s.write(ctx, "deleting a host", func(ctx context.Context, tx bun.Tx) error {
+	err := s.write(ctx, "deleting a host", func(ctx context.Context, tx bun.Tx) error {
 		row, err := s.touchHost(ctx, tx, segment, uuid)
 		if err != nil {
 			return err
@@ -220,9 +232,12 @@ func (s *Store) DeleteHost(ctx context.Context, segment, uuid string) error {
 		if err != nil {
 			return err
 		}
-		_, err = changed(ctx, tx, "UPDATE hosts SET deleted = id, deleted_at = ? WHERE id = ?", literal(rules.Second(now)), row.ID)
-		return err
+		if _, err = changed(ctx, tx, "UPDATE hosts SET deleted = id, deleted_at = ? WHERE id = ?", literal(rules.Second(now)), row.ID); err != nil {
+			return err
+		}
+		return s.tellOfHost(ctx, tx, now, ha.ActionDelete, row.host())
 	}, nil)
+	return s.told(err)
 }
 
 // touchHost is how a change of a host begins: its segment's row is moved, since the brake counts hosts and their

@@ -126,7 +126,7 @@ func (s *Store) Admit(ctx context.Context, r ha.Report, interval time.Duration) 
 			return admitted, nil
 		}
 	}
-	if err != nil {
+	if s.told(err) != nil {
 		return ha.Notification{}, err
 	}
 	return admitted, nil
@@ -182,7 +182,11 @@ func (s *Store) admit(ctx context.Context, tx bun.Tx, r ha.Report, interval time
 	if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
 		return none, err
 	}
-	return row.notification(), s.signal(ctx, tx, rules.Signals(admitted)...)
+	admitted = row.notification()
+	if err := s.tell(ctx, tx, host.Now.Time, rules.Around(ha.Event{Action: ha.ActionCreate, Notification: &admitted})...); err != nil {
+		return none, err
+	}
+	return admitted, s.signal(ctx, tx, rules.Signals(admitted)...)
 }
 
 // recentOf are the notifications that admission compares a report with: of the same unit key and host, all that are open

@@ -14,7 +14,7 @@ import (
 const purgeBatch = 50
 
 // Purge removes for good what is older than ageDays (contract section 11): ended notifications by updated_at, with their
-// vmoves, journal and units of work; deleted hosts, segments and vmoves by deleted_at. At most maxRows in all, -1 for no bound;
+// vmoves, journal and units of work; deleted hosts, segments and vmoves by deleted_at; unshipped messages by their age. At most maxRows in all, -1 for no bound;
 // what hangs on a notification is not counted. It works in small transactions and returns how many rows it removed, also
 // with an error.
 func (s *Store) Purge(ctx context.Context, ageDays, maxRows int) (int, error) {
@@ -34,7 +34,7 @@ func (s *Store) Purge(ctx context.Context, ageDays, maxRows int) (int, error) {
 		counted bool
 		batch   func(context.Context, bun.Tx, bun.Safe, int) (int, error)
 	}{
-		{true, purgeNotifications}, {true, purgeHosts}, {true, purgeSegments}, {true, purgeVMoves}, {false, purgeUnits},
+		{true, purgeNotifications}, {true, purgeHosts}, {true, purgeSegments}, {true, purgeVMoves}, {false, purgeUnits}, {false, purgeOutbox},
 	} {
 		for {
 			size := purgeBatch
@@ -140,6 +140,16 @@ func purgeVMoves(ctx context.Context, tx bun.Tx, before bun.Safe, size int) (int
 	}
 	ids, _ := ids(rows)
 	return len(rows), remove(ctx, tx, removal{"DELETE FROM vmoves WHERE id IN (?)", ids})
+}
+
+// purgeOutbox removes what still waits for a destination that nobody ships to any more: it was taken out of the configuration.
+func purgeOutbox(ctx context.Context, tx bun.Tx, before bun.Safe, size int) (int, error) {
+	var ids []int64
+	err := tx.NewRaw("SELECT id FROM outbox WHERE created_at < ? LIMIT ?", before, size).Scan(ctx, &ids)
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	return len(ids), remove(ctx, tx, removal{"DELETE FROM outbox WHERE id IN (?)", ids})
 }
 
 // purgeUnits removes ended take-backs, which have no notification to go with.

@@ -20,32 +20,21 @@ type segmentRow struct {
 	Enabled        *bool   `bun:"enabled"` // NULL, in rows from before the column, is true (contract section 7)
 	NameKey        string  `bun:"name_key"`
 	TrustReports   *bool   `bun:"trust_reports"`
-	PausedBy       string  `bun:"paused_by"`
-	PausedReason   string  `bun:"paused_reason"`
-	PausedUntil    stamp   `bun:"paused_until"`
 	Touch          int64   `bun:"touch"`
 }
 
 func (r segmentRow) segment() ha.Segment {
-	s := ha.Segment{
+	return ha.Segment{
 		Stamps: r.stamps(), ID: r.ID, UUID: r.UUID, Name: r.Name, ServiceType: r.ServiceType, Description: r.Description,
 		RecoveryMethod: ha.Method(r.RecoveryMethod), Enabled: r.Enabled == nil || *r.Enabled, TrustReports: r.TrustReports, Touch: r.Touch,
 	}
-	if r.PausedBy != "" {
-		s.Pause = &ha.Pause{By: r.PausedBy, Reason: r.PausedReason, Until: r.PausedUntil.ptr()}
-	}
-	return s
 }
 
 func rowOfSegment(s ha.Segment) segmentRow {
-	r := segmentRow{
+	return segmentRow{
 		UUID: s.UUID, Name: s.Name, ServiceType: s.ServiceType, Description: s.Description, RecoveryMethod: string(s.RecoveryMethod),
 		Enabled: &s.Enabled, NameKey: rules.Fold(s.Name), TrustReports: s.TrustReports,
 	}
-	if s.Pause != nil {
-		r.PausedBy, r.PausedReason, r.PausedUntil = s.Pause.By, s.Pause.Reason, stampOf(s.Pause.Until)
-	}
-	return r
 }
 
 var segmentList = list[segmentRow, ha.Segment]{
@@ -97,8 +86,11 @@ func (s *Store) CreateSegment(ctx context.Context, seg ha.Segment) (ha.Segment, 
 			return err
 		}
 		row.CreatedAt = stamp{rules.Second(now)}
-		_, err = tx.NewInsert().Model(&row).Exec(ctx)
-		return err
+		if _, err = tx.NewInsert().Model(&row).Exec(ctx); err != nil {
+			return err
+		}
+		made := row.segment()
+		return s.tell(ctx, tx, now, rules.Around(ha.Event{Action: ha.ActionCreate, Segment: &made})...)
 	}, func(ctx context.Context) (bool, error) {
 		_, err := s.Segment(ctx, seg.UUID)
 		return err == nil, err
@@ -107,10 +99,10 @@ func (s *Store) CreateSegment(ctx context.Context, seg ha.Segment) (ha.Segment, 
 		if own, oerr := s.Segment(ctx, seg.UUID); oerr == nil {
 			return own, nil
 		}
-		return ha.Segment{}, &ha.ExistsError{Kind: ha.KindSegment, Name: seg.Name}
+		err = &ha.ExistsError{Kind: ha.KindSegment, Name: seg.Name}
 	}
-	if err != nil {
-		return ha.Segment{}, err
+	if s.told(err) != nil {
+		return ha.Segment{}, s.tellFailed(ctx, ha.Event{Action: ha.ActionCreate, Segment: &seg}, err)
 	}
 	return row.segment(), nil
 }
@@ -127,30 +119,43 @@ func (s *Store) UpdateSegment(ctx context.Context, uuid string, p ha.SegmentPatc
 			return err
 		}
 		seg = row.segment()
-		if !rules.PatchSegment(&seg, p) {
+		written := rules.PatchSegment(&seg, p)
+		if !written && s.announce == nil {
 			return nil
 		}
 		now, err := s.clock(ctx, tx)
 		if err != nil {
 			return err
 		}
+		tell := func() error {
+			return s.tell(ctx, tx, now, rules.Around(ha.Event{Action: ha.ActionUpdate, Segment: &seg})...)
+		}
+		if !written { // told of all the same, as Masakari does
+			return tell()
+		}
 		second := rules.Second(now)
 		seg.UpdatedAt = &second
 		next := rowOfSegment(seg)
-		_, err = changed(ctx, tx, "UPDATE failover_segments SET name = ?, name_key = ?, service_type = ?, description = ?, "+
+		if _, err = changed(ctx, tx, "UPDATE failover_segments SET name = ?, name_key = ?, service_type = ?, description = ?, "+
 			"recovery_method = ?, enabled = ?, updated_at = ? WHERE id = ?", next.Name, next.NameKey, next.ServiceType,
-			next.Description, next.RecoveryMethod, seg.Enabled, literal(second), row.ID)
-		return err
+			next.Description, next.RecoveryMethod, seg.Enabled, literal(second), row.ID); err != nil {
+			return err
+		}
+		return tell()
 	}, nil)
 	if s.duplicate(err) {
-		return ha.Segment{}, &ha.ExistsError{Kind: ha.KindSegment, Name: seg.Name}
+		err = &ha.ExistsError{Kind: ha.KindSegment, Name: seg.Name}
 	}
-	return seg, err
+	if s.told(err) != nil {
+		return ha.Segment{}, s.tellFailed(ctx, ha.Event{Action: ha.ActionUpdate, Segment: &seg}, err)
+	}
+	return seg, nil
 }
 
 // DeleteSegment soft-deletes a segment that is not in use, and its hosts with it (contract 1.7).
 func (s *Store) DeleteSegment(ctx context.Context, uuid string) error {
-	return s.write(ctx, "deleting a segment", func(ctx context.Context, tx bun.Tx) error {
+	var seg ha.Segment
+	err := s.write(ctx, "deleting a segment", func(ctx context.Context, tx bun.Tx) error {
 		row, err := s.touchSegment(ctx, tx, uuid)
 		if err != nil {
 			return err
@@ -170,9 +175,13 @@ func (s *Store) DeleteSegment(ctx context.Context, uuid string) error {
 		if _, err := changed(ctx, tx, "UPDATE hosts SET deleted = id, deleted_at = ? WHERE failover_segment_id = ? AND deleted = 0", at, uuid); err != nil {
 			return err
 		}
-		_, err = changed(ctx, tx, "UPDATE failover_segments SET deleted = id, deleted_at = ? WHERE id = ?", at, row.ID)
-		return err
+		if _, err = changed(ctx, tx, "UPDATE failover_segments SET deleted = id, deleted_at = ? WHERE id = ?", at, row.ID); err != nil {
+			return err
+		}
+		seg = row.segment()
+		return s.tell(ctx, tx, now, rules.Around(ha.Event{Action: ha.ActionDelete, Segment: &seg})...)
 	}, nil)
+	return s.told(err)
 }
 
 // touchSegment is how a decision about a segment begins: its row is moved, then read.

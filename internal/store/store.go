@@ -12,8 +12,6 @@ import (
 	"github.com/uptrace/bun/dialect/pgdialect"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
 	"github.com/uptrace/bun/schema"
-
-	"github.com/salvor-ha/salvor/internal/ha"
 )
 
 // Config is what a store needs. Only URL has no default.
@@ -36,6 +34,8 @@ type Config struct {
 	CallFor time.Duration
 	// RetryFor bounds how long refused transactions are tried again when the context does not end before (default 10 s).
 	RetryFor time.Duration
+	// Announce, when set, has changes told to others through the outbox; nil: nobody is told, and nothing is written for it.
+	Announce *Announce
 	// Wrap, when set, wraps the driver's connector: for tracing, and for faults in tests.
 	Wrap func(driver.Connector) driver.Connector
 }
@@ -74,12 +74,14 @@ type Store struct {
 	where    string // for people; no secret
 	callFor  time.Duration
 	retryFor time.Duration
+	announce *Announce // nil: nobody is told
 }
 
 // newerTables lets this program read tables that a newer one has added columns to, while a cluster is upgraded.
 var newerTables = bun.WithDiscardUnknownColumns()
 
-// Open connects to the database. It fails with *ha.UnavailableError when the database does not answer. It creates no
+// Open connects to the database. It fails with *ha.UnavailableError when the database does not answer; an account, a database or
+// a host that is refused or does not exist is another error, since waiting would not help. It creates no
 // table: see Sync.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	c = c.withDefaults()
@@ -87,7 +89,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{where: t.where(), callFor: c.CallFor, retryFor: c.RetryFor}
+	s := &Store{where: t.where(), callFor: c.CallFor, retryFor: c.RetryFor, announce: c.Announce}
 	switch t.database {
 	case sqlite:
 		if err := s.openSQLite(ctx, t, c); err != nil {
@@ -145,15 +147,6 @@ func (s *Store) openSQLite(ctx context.Context, t target, c Config) error {
 	readers.SetMaxOpenConns(min(c.MaxOpen, 2*runtime.GOMAXPROCS(0)))
 	readers.SetMaxIdleConns(2)
 	s.reads = bun.NewDB(readers, sqlitedialect.New(), newerTables)
-	return nil
-}
-
-// reach makes sure that the database answers; pool is closed when it does not.
-func (s *Store) reach(ctx context.Context, pool *sql.DB) error {
-	if err := pool.PingContext(ctx); err != nil {
-		pool.Close()
-		return &ha.UnavailableError{What: "database", Err: &opError{op: "connecting to " + s.where, err: err}}
-	}
 	return nil
 }
 

@@ -37,6 +37,9 @@ func (s *Store) Commit(ctx context.Context, l *ha.Lease, changes ...ha.Change) (
 		return ha.Beat{}, err
 	}
 	l.Beat = beat.Beat
+	if len(changes) > 0 {
+		_ = s.told(nil)
+	}
 	return beat, nil
 }
 
@@ -126,6 +129,7 @@ func (t *tx) setNotification(w *work, c ha.SetNotification) error {
 	}
 	next := n.Notification
 	next.Status, next.Message, next.UpdatedAt = c.Status, &message, second(t.now)
+	t.tell(rules.Processed(n.Notification, c.Status, message)...)
 	t.setNote(n, next)
 	return nil
 }
@@ -166,6 +170,7 @@ func (t *tx) setHost(c ha.SetHost) {
 	next := h.Host
 	if rules.PatchHost(&next, ha.HostPatch{OnMaintenance: c.OnMaintenance, Reserved: c.Reserved}) {
 		next.UpdatedAt = second(t.now)
+		t.tellOfHost(ha.ActionUpdate, next)
 	}
 	if c.Started {
 		now := t.now

@@ -83,9 +83,13 @@ func (s *Store) CreateHost(ctx context.Context, h ha.Host) (made ha.Host, err er
 			t.putClaim(rules.OperatorClaim(h.UUID))
 		}
 		made = h
+		t.tellOfHost(ha.ActionCreate, h)
 		return nil
 	})
-	return made, err
+	if err != nil {
+		return ha.Host{}, s.tellFailed(ha.Event{Action: ha.ActionCreate, Host: &h}, err)
+	}
+	return made, s.told(nil)
 }
 
 // UpdateHost changes a live host that is not in use, and the claims to its maintenance.
@@ -102,6 +106,7 @@ func (s *Store) UpdateHost(ctx context.Context, segment, uuid string, p ha.HostP
 		before := row.Host
 		h = before
 		if !rules.PatchHost(&h, p) {
+			t.tellOfHost(ha.ActionUpdate, h)
 			return nil
 		}
 		if h.Name != before.Name {
@@ -124,9 +129,13 @@ func (s *Store) UpdateHost(ctx context.Context, segment, uuid string, p ha.HostP
 		default:
 			t.clearMaintenance(h)
 		}
+		t.tellOfHost(ha.ActionUpdate, h)
 		return nil
 	})
-	return h, err
+	if err != nil {
+		return ha.Host{}, s.tellFailed(ha.Event{Action: ha.ActionUpdate, Host: &h}, err)
+	}
+	return h, s.told(nil)
 }
 
 // claimsOf are the claims on a host.
@@ -156,7 +165,7 @@ func (t *tx) clearMaintenance(h ha.Host) {
 
 // DeleteHost soft-deletes a live host that is not in use.
 func (s *Store) DeleteHost(ctx context.Context, segment, uuid string) error {
-	return s.run(ctx, "DeleteHost", func(t *tx) error {
+	err := s.run(ctx, "DeleteHost", func(t *tx) error {
 		row, err := t.host(segment, uuid)
 		if err != nil {
 			return err
@@ -169,8 +178,10 @@ func (s *Store) DeleteHost(ctx context.Context, segment, uuid string) error {
 		}
 		t.touchSegment(segment)
 		t.deleteHost(row)
+		t.tellOfHost(ha.ActionDelete, row.Host)
 		return nil
 	})
+	return s.told(err)
 }
 
 func (t *tx) hostUnused(row *host) error {

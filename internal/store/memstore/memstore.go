@@ -34,11 +34,14 @@ type Config struct {
 	// Fault decides about each call, by the name of the method ("Commit", "Admit", …). It may sleep, to make the database
 	// slow. nil: no faults.
 	Fault func(op string) FaultAction
+	// Announce has changes told to others, as of package store; nil: nobody is told.
+	Announce *rules.Announce
 }
 
 // Store is the rows. Its methods may be called at once from many goroutines.
 type Store struct {
-	fault func(op string) FaultAction
+	fault    func(op string) FaultAction
+	announce *rules.Announce
 
 	mu     sync.Mutex
 	lastID int64
@@ -65,6 +68,9 @@ type Store struct {
 	claims       map[claimKey]*ha.Claim
 	claimsOn     map[string][]*ha.Claim // by host, by id
 	engines      map[string]*engine
+	outbox       map[string][]letter // by destination, by id
+	shippers     map[string]ha.Shipping
+	pauses       map[string]ha.Pause // by segment, "" for everything
 }
 
 type segment struct {
@@ -106,14 +112,14 @@ type claimKey struct {
 // New returns an empty store.
 func New(c Config) *Store {
 	return &Store{
-		fault:    c.Fault,
+		fault: c.Fault, announce: c.Announce, outbox: map[string][]letter{}, shippers: map[string]ha.Shipping{},
 		segments: map[string]*segment{}, segmentNames: map[string]*segment{},
 		hosts: map[string]*host{}, hostNames: map[string]*host{}, hostsOf: map[string][]*host{},
 		notes: map[string]*note{}, notesOf: map[string][]*note{}, open: map[string]*note{},
 		moves: map[string][]*ha.VMove{}, moveUUIDs: map[string]*ha.VMove{},
 		works: map[int64]*work{}, worksOf: map[string][]*work{}, active: map[string]*work{}, activeOn: map[string]map[int64]*work{},
 		started: map[string][]*work{}, journal: map[int64][]*ha.Entry{}, written: map[entryKey]bool{},
-		claims: map[claimKey]*ha.Claim{}, claimsOn: map[string][]*ha.Claim{}, engines: map[string]*engine{},
+		claims: map[claimKey]*ha.Claim{}, claimsOn: map[string][]*ha.Claim{}, engines: map[string]*engine{}, pauses: map[string]ha.Pause{},
 	}
 }
 

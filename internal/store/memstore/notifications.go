@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -71,10 +72,11 @@ func (s *Store) Admit(ctx context.Context, r ha.Report, interval time.Duration) 
 		n.ID = t.id()
 		t.addNote(&note{Notification: n, key: key})
 		t.signal(rules.Signals(n)...)
+		t.tell(rules.Around(ha.Event{Action: ha.ActionCreate, Notification: &n})...)
 		admitted = n
 		return nil
 	})
-	return admitted, err
+	return admitted, s.told(err)
 }
 
 func (t *tx) addNote(n *note) {
@@ -167,8 +169,8 @@ func (s *Store) VMove(ctx context.Context, notification, uuid string) (found ha.
 	return found, err
 }
 
-// Journal returns the newest entries of a notification, at most limit, in true order.
-func (s *Store) Journal(ctx context.Context, notification string, limit int) (entries []ha.Entry, err error) {
+// Journal returns the newest entries of a notification, or of those before an entry, at most limit, in true order.
+func (s *Store) Journal(ctx context.Context, notification string, before int64, limit int) (entries []ha.Entry, err error) {
 	err = s.run(ctx, "Journal", func(*tx) error {
 		for _, w := range s.worksOf[notification] {
 			for _, e := range s.journal[w.ID] {
@@ -178,6 +180,13 @@ func (s *Store) Journal(ctx context.Context, notification string, limit int) (en
 			}
 		}
 		slices.SortFunc(entries, trueOrder)
+		if before != 0 && limit > 0 {
+			at := slices.IndexFunc(entries, func(e ha.Entry) bool { return e.ID == before })
+			if at < 0 {
+				return &ha.MarkerError{Marker: strconv.FormatInt(before, 10)}
+			}
+			entries = entries[:at]
+		}
 		entries = entries[max(0, len(entries)-max(0, limit)):]
 		return nil
 	})

@@ -36,6 +36,9 @@ func (s *Store) Purge(ctx context.Context, ageDays, maxRows int) (removed int, e
 			}
 		}
 		t.purgeUnits(before)
+		for sink, letters := range t.outbox {
+			t.outbox[sink] = slices.DeleteFunc(letters, func(l letter) bool { return l.at.Before(before) })
+		}
 		return nil
 	})
 	return removed, err

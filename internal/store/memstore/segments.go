@@ -83,9 +83,13 @@ func (s *Store) CreateSegment(ctx context.Context, seg ha.Segment) (made ha.Segm
 		row := &segment{Segment: seg}
 		t.segments[seg.UUID], t.segmentNames[name] = row, row
 		made = seg
+		t.tell(rules.Around(ha.Event{Action: ha.ActionCreate, Segment: &made})...)
 		return nil
 	})
-	return made, err
+	if err != nil {
+		return ha.Segment{}, s.tellFailed(ha.Event{Action: ha.ActionCreate, Segment: &seg}, err)
+	}
+	return made, s.told(nil)
 }
 
 // UpdateSegment changes a live segment that is not in use.
@@ -111,14 +115,18 @@ func (s *Store) UpdateSegment(ctx context.Context, uuid string, p ha.SegmentPatc
 			t.segmentNames[name] = row
 		}
 		row.Segment = seg
+		t.tell(rules.Around(ha.Event{Action: ha.ActionUpdate, Segment: &seg})...)
 		return nil
 	})
-	return seg, err
+	if err != nil {
+		return ha.Segment{}, s.tellFailed(ha.Event{Action: ha.ActionUpdate, Segment: &seg}, err)
+	}
+	return seg, s.told(nil)
 }
 
 // DeleteSegment soft-deletes a segment that is not in use, and its hosts with it.
 func (s *Store) DeleteSegment(ctx context.Context, uuid string) error {
-	return s.run(ctx, "DeleteSegment", func(t *tx) error {
+	err := s.run(ctx, "DeleteSegment", func(t *tx) error {
 		row, err := t.segment(uuid)
 		if err != nil {
 			return err
@@ -131,8 +139,10 @@ func (s *Store) DeleteSegment(ctx context.Context, uuid string) error {
 		}
 		row.deletedAt = second(t.now)
 		delete(t.segmentNames, rules.Fold(row.Name))
+		t.tell(rules.Around(ha.Event{Action: ha.ActionDelete, Segment: &row.Segment})...)
 		return nil
 	})
+	return s.told(err)
 }
 
 func (t *tx) deleteHost(h *host) {

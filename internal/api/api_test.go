@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,8 +44,18 @@ func (r rows) Segments(_ context.Context, _ ha.SegmentFilter, p ha.Page) ([]ha.S
 func (r rows) Notification(_ context.Context, uuid string) (ha.Notification, error) {
 	return r.note(uuid)
 }
-func (r rows) Recovery(_ context.Context, uuid string) (ha.Work, error)  { return r.work(uuid) }
-func (r rows) Journal(context.Context, string, int) ([]ha.Entry, error)  { return r.journal, nil }
+func (r rows) Recovery(_ context.Context, uuid string) (ha.Work, error) { return r.work(uuid) }
+func (r rows) Journal(_ context.Context, _ string, before int64, limit int) ([]ha.Entry, error) {
+	found := r.journal
+	if before != 0 {
+		at := slices.IndexFunc(found, func(e ha.Entry) bool { return e.ID == before })
+		if at < 0 {
+			return nil, &ha.MarkerError{Marker: strconv.FormatInt(before, 10)}
+		}
+		found = found[:at]
+	}
+	return found[max(0, len(found)-limit):], nil
+}
 func (r rows) Wish(_ context.Context, n string, w ha.Wish) error         { return r.wish(n, w) }
 func (r rows) VMove(_ context.Context, n, uuid string) (ha.VMove, error) { return r.move(n, uuid) }
 func (r rows) Admit(_ context.Context, rep ha.Report, _ time.Duration) (ha.Notification, error) {
@@ -70,7 +82,9 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 func handler(t *testing.T, cfg Config, r rows) http.Handler {
 	t.Helper()
-	cfg.Log = quiet
+	if cfg.Log == nil {
+		cfg.Log = quiet
+	}
 	if cfg.HealthDisabled == "" {
 		cfg.HealthDisabled = filepath.Join(t.TempDir(), "disable")
 	}

@@ -10,12 +10,16 @@ func showRecovery(a *api, c *call) (any, error) {
 	if err := a.allow(c, policy.ExtRule("recoveries", "detail")); err != nil {
 		return nil, err
 	}
-	return a.recovery(c)
+	before, limit, err := a.list(c).Timeline()
+	if err != nil {
+		return nil, err
+	}
+	return a.recovery(c, before, limit)
 }
 
-func (a *api) recovery(c *call) (any, error) {
-	r, err := a.service.Recovery(c.ctx, c.params["notification_id"])
-	return wire.NewRecovery(r.Notification, r.Work, r.Journal), err
+func (a *api) recovery(c *call, before int64, limit int) (any, error) {
+	r, err := a.service.Recovery(c.ctx, c.params["notification_id"], before, limit)
+	return wire.NewRecovery(r.Notification, r.Work, r.Journal, r.Earlier), err
 }
 
 // wishForRecovery passes cancel, hold, release or retry on, and shows the recovery as it then stands.
@@ -41,7 +45,7 @@ func (a *api) wish(c *call, w ha.Wish) (any, error) {
 	if err := a.service.Wish(c.ctx, c.params["notification_id"], w); err != nil {
 		return nil, err
 	}
-	return a.recovery(c)
+	return a.recovery(c, 0, a.cfg.MaxLimit)
 }
 
 func confirmOff(a *api, c *call) (any, error) {

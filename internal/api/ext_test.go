@@ -78,7 +78,7 @@ func TestRecoveryThatNobodyHasTakenUp(t *testing.T) {
 			return ha.Work{}, &ha.NotFoundError{Kind: ha.KindRecovery, ID: uuid}
 		},
 	})
-	expect(t, ask(h, "GET", "/v1/ext/recoveries/"+noteID, ""), 200, `"status":"new","message":null,"unit":null,"timeline":[]`)
+	expect(t, ask(h, "GET", "/v1/ext/recoveries/"+noteID, ""), 200, `"status":"new","message":null,"unit":null,"timeline":[],"earlier":false`)
 }
 
 func TestConfirmOff(t *testing.T) {

@@ -2,9 +2,11 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -40,12 +42,21 @@ func (a *api) success(c *call, r *http.Request, status int, body any) reply {
 func (a *api) fault(c *call, err error) reply {
 	f, known := wire.FaultOf(c.op, err)
 	if !known {
-		a.cfg.Log.Error("a request failed unexpectedly", "error", err, "resource", c.op.Resource, "action", c.op.Action, "request_id", c.id)
+		a.troubled(c, slog.LevelError, "a request failed unexpectedly", "error", err, "resource", c.op.Resource, "action", c.op.Action, "request_id", c.id)
 		f = unexpected(c)
 	} else if f.Status >= http.StatusInternalServerError {
-		a.cfg.Log.Warn("a request cannot be served now", "error", err, "resource", c.op.Resource, "action", c.op.Action, "request_id", c.id)
+		a.troubled(c, slog.LevelWarn, "a request cannot be served now", "error", err, "resource", c.op.Resource, "action", c.op.Action, "request_id", c.id)
 	}
 	return reply{status: f.Status, header: versionHeader(c.version.Header()), contentType: faultType, body: encode(f)}
+}
+
+// troubled logs what kept a request from being served, at the level, unless its client has gone away: then whatever was
+// under way was cut off, and nobody need look.
+func (a *api) troubled(c *call, level slog.Level, msg string, args ...any) {
+	if errors.Is(c.ctx.Err(), context.Canceled) {
+		level, msg = slog.LevelInfo, "a client went away before its answer"
+	}
+	a.cfg.Log.Log(c.ctx, level, msg, args...)
 }
 
 // panicked answers what no code foresaw.

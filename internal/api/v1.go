@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"time"
 
@@ -82,12 +84,12 @@ func (a *api) answer(c *call, w http.ResponseWriter, r *http.Request) (rep reply
 		}
 	}()
 	if r.ContentLength > a.cfg.MaxBody {
-		return plain(r, wire.TooLarge(a.cfg.MaxBody))
+		return a.tooLarge(r)
 	}
 	user, ok, err := a.auth.Authenticate(r)
 	switch {
 	case err != nil:
-		a.cfg.Log.Error("cannot tell who sends a request", "error", err, "request_id", c.id)
+		a.troubled(c, slog.LevelWarn, "cannot tell who sends a request", "error", err, "request_id", c.id)
 		return plain(r, wire.KeystoneAway())
 	case !ok:
 		return a.unauthorized(r)
@@ -107,7 +109,7 @@ func (a *api) answer(c *call, w http.ResponseWriter, r *http.Request) (rep reply
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return plain(r, wire.TooLarge(a.cfg.MaxBody))
+		return a.tooLarge(r)
 	case err != nil:
 		return a.fault(c, err)
 	}
@@ -122,7 +124,7 @@ func (a *api) act(c *call, rt *route, project string, w http.ResponseWriter, r *
 		return nil, faultf(http.StatusMethodNotAllowed, "The request method: '%s' with action: '%s' is not allowed on this resource", r.Method, rt.op.Action)
 	}
 	if r.Method == http.MethodPost || r.Method == http.MethodPut {
-		raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.cfg.MaxBody))
+		raw, err := readBody(http.MaxBytesReader(w, r.Body, a.cfg.MaxBody))
 		if err != nil {
 			return nil, err
 		}
@@ -135,6 +137,32 @@ func (a *api) act(c *call, rt *route, project string, w http.ResponseWriter, r *
 	}
 	c.query = r.URL.Query()
 	return rt.do(a, c)
+}
+
+// readBody reads a request's body. What the client does wrong with it is a *wire.Fault, or *http.MaxBytesError.
+func readBody(body io.Reader) ([]byte, error) {
+	raw, err := io.ReadAll(body)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == nil, errors.As(err, &tooLarge):
+		return raw, err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, faultf(http.StatusRequestTimeout, "The request's body did not come in time.")
+	default: // cut off, or chunks that are none
+		return nil, faultf(http.StatusBadRequest, "Malformed request body")
+	}
+}
+
+// drained is how much of a refused body is read at most, so that its sender comes to read the answer: many send all before
+// they read anything, and a connection closed on them is all they would see. The read timeout bounds how long it takes.
+const drained = 64 << 20
+
+// tooLarge answers a body that is not taken. A client that asks first whether to send it (Expect) is not waited for.
+func (a *api) tooLarge(r *http.Request) reply {
+	if r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, r.Body, drained)
+	}
+	return plain(r, wire.TooLarge(a.cfg.MaxBody))
 }
 
 func orNone(s string) string {

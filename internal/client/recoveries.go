@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/wire"
@@ -36,10 +38,23 @@ func (w Words) body() map[string]any {
 	return b
 }
 
-// Recovery shows where the recovery of a notification stands, and its timeline.
+// Recovery shows where the recovery of a notification stands, and its whole timeline.
 func (c *Client) Recovery(ctx context.Context, notification string) (wire.Recovery, error) {
+	path := "/ext/recoveries/" + url.PathEscape(notification)
+	r, err := c.recovery(ctx, path)
+	for earlier := r.Earlier && len(r.Timeline) > 0; err == nil && earlier; {
+		var page wire.Recovery
+		page, err = c.recovery(ctx, fmt.Sprintf("%s?marker=%d", path, r.Timeline[0].ID))
+		r.Timeline = slices.Concat(page.Timeline, r.Timeline)
+		earlier = page.Earlier && len(page.Timeline) > 0
+	}
+	r.Earlier = false
+	return r, err
+}
+
+func (c *Client) recovery(ctx context.Context, path string) (wire.Recovery, error) {
 	var out wire.RecoveryBody
-	err := c.call(ctx, http.MethodGet, "/ext/recoveries/"+url.PathEscape(notification), nil, &out)
+	err := c.call(ctx, http.MethodGet, path, nil, &out)
 	return out.Recovery, err
 }
 

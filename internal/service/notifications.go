@@ -47,6 +47,6 @@ func (s *Service) NotificationDetails(ctx context.Context, id string) (ha.Notifi
 	if err != nil {
 		return ha.Notification{}, nil, err
 	}
-	journal, err := s.store.Journal(ctx, n.UUID, maxJournal)
+	journal, err := s.store.Journal(ctx, n.UUID, 0, maxJournal)
 	return n, journal, err
 }

@@ -38,8 +38,9 @@ type Store interface {
 	Notification(ctx context.Context, uuid string) (ha.Notification, error)
 	VMoves(ctx context.Context, f ha.VMoveFilter, p ha.Page) ([]ha.VMove, error)
 	VMove(ctx context.Context, notification, uuid string) (ha.VMove, error)
-	// Journal returns the entries of a notification in true order, at most limit.
-	Journal(ctx context.Context, notification string, limit int) ([]ha.Entry, error)
+	// Journal returns the newest entries of a notification in true order, at most limit; with before, the id of one of
+	// them, those before it. MarkerError for an id that is none of them.
+	Journal(ctx context.Context, notification string, before int64, limit int) ([]ha.Entry, error)
 	// Recovery returns the latest unit of work of a notification; NotFoundError when there was none.
 	Recovery(ctx context.Context, notification string) (ha.Work, error)
 	// Wish writes an operator's order into the unit's wishes and signals it. A retry of an ended, failed recovery makes a

@@ -17,7 +17,8 @@ type Config struct {
 	Poke func()
 }
 
-// maxJournal bounds how much of a journal is read for one answer. A recovery of 200 instances writes about 2,000 entries.
+// maxJournal bounds how much of a journal recovery_workflow_details is made of: that answer has no pages. A recovery of 200
+// instances writes about 2,000 entries.
 const maxJournal = 20000
 
 // Service carries out the use cases.

@@ -29,6 +29,8 @@ type world struct {
 	err      error
 	report   ha.Report
 	noteType ha.Type
+	status   ha.Status // of the notification
+	noWork   bool      // no engine has taken the notification up
 	wish     ha.Wish
 }
 
@@ -68,7 +70,7 @@ func (w *world) Notifications(_ context.Context, f ha.NotificationFilter, p ha.P
 }
 
 func (w *world) Notification(_ context.Context, uuid string) (ha.Notification, error) {
-	return ha.Notification{UUID: uuid, Type: w.noteType}, w.err
+	return ha.Notification{UUID: uuid, Type: w.noteType, Status: w.status}, w.err
 }
 
 func (w *world) VMove(_ context.Context, _, uuid string) (ha.VMove, error) {
@@ -85,6 +87,9 @@ func (w *world) Admit(_ context.Context, r ha.Report, interval time.Duration) (h
 func (w *world) Wish(_ context.Context, _ string, order ha.Wish) error {
 	w.wish = order
 	w.did("wish")
+	if w.noWork {
+		return &ha.NotFoundError{Kind: ha.KindRecovery, ID: noteID}
+	}
 	return w.err
 }
 
@@ -207,7 +212,7 @@ func TestWhatCannotBeAnIDNamesNothing(t *testing.T) {
 		"note":     second(s.Notification(t.Context(), "'")),
 		"host":     s.DeleteHost(t.Context(), segmentID, "x"),
 		"pair":     s.DeleteHost(t.Context(), "x", hostID),
-		"recovery": second(s.Recovery(t.Context(), "x")),
+		"recovery": second(s.Recovery(t.Context(), "x", 0, 10)),
 		"wish":     s.Wish(t.Context(), "x", ha.Wish{}),
 	} {
 		if !errors.As(err, &notFound) {
@@ -236,5 +241,20 @@ func TestOrders(t *testing.T) {
 	w.expect(t, "passed on", "vmove", "wish", "poke")
 	if w.wish.VMove != hostID {
 		t.Errorf("%+v", w.wish)
+	}
+}
+
+// An order that comes before an engine is told what to do, and one that comes too late that there is nothing to do.
+func TestOrdersWithoutARecovery(t *testing.T) {
+	for status, want := range map[ha.Status]string{
+		ha.StatusNew: "try again in a second", ha.StatusIgnored: "is ignored without a recovery",
+	} {
+		w := &world{noteType: ha.TypeVM, status: status, noWork: true}
+		err := w.service().Wish(t.Context(), noteID, ha.Wish{Kind: ha.WishHold, By: "alice", Reason: "power works"})
+		var conflict *ha.ConflictError
+		if !errors.As(err, &conflict) || !strings.Contains(conflict.Text, want) {
+			t.Errorf("%s: %v", status, err)
+		}
+		w.expect(t, "nobody is woken", "wish")
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"slices"
+	"strconv"
 
 	"github.com/uptrace/bun"
 
@@ -55,16 +56,28 @@ func entriesOf(rows []journalRow) []ha.Entry {
 }
 
 // Journal returns the newest entries of a notification, at most limit, in true order: by unit of work, epoch and number,
-// which no clock decides.
-func (s *Store) Journal(ctx context.Context, notification string, limit int) ([]ha.Entry, error) {
+// which no clock decides. With before, the id of an entry, it returns those before that one; MarkerError when the
+// notification has no such entry.
+func (s *Store) Journal(ctx context.Context, notification string, before int64, limit int) ([]ha.Entry, error) {
 	var rows []journalRow
 	err := s.read(ctx, "reading the journal", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		if limit <= 0 || !rules.Storable(notification) {
 			return nil
 		}
-		return db.NewSelect().Model(&rows).Where("notification_uuid = ?", notification).
-			OrderExpr("notification_uuid DESC, work_id DESC, epoch DESC, seq DESC").Limit(int64(limit)).Scan(ctx)
+		q := db.NewSelect().Model(&rows).Where("notification_uuid = ?", notification)
+		if before != 0 {
+			m, err := one[journalRow](ctx, db, "id = ? AND notification_uuid = ?", before, notification)
+			if err != nil {
+				return err
+			}
+			if m == nil {
+				return &ha.MarkerError{Marker: strconv.FormatInt(before, 10)}
+			}
+			q.Where("work_id <= ?", m.WorkID).
+				Where("work_id < ? OR epoch < ? OR (epoch = ? AND seq < ?)", m.WorkID, m.Epoch, m.Epoch, m.Seq)
+		}
+		return q.OrderExpr("notification_uuid DESC, work_id DESC, epoch DESC, seq DESC").Limit(int64(limit)).Scan(ctx)
 	})
 	slices.Reverse(rows)
 	return entriesOf(rows), err

@@ -108,7 +108,7 @@ func TestLostCommit(t *testing.T) {
 		if b.lease.Beat != beat.Beat {
 			t.Fatalf("lease at beat %d, answer %d", b.lease.Beat, beat.Beat)
 		}
-		entries, err := b.Journal(ctx, b.note.UUID, 10)
+		entries, err := b.Journal(ctx, b.note.UUID, 0, 10)
 		b.must(err)
 		if b.status() != ha.StatusRunning || len(entries) != 1 {
 			t.Fatalf("status %s, %d journal entries", b.status(), len(entries))

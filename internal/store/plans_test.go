@@ -132,7 +132,7 @@ func hotPaths(ctx context.Context, s *store.Store, d seeded) []hotPath {
 			if _, err := s.Recovery(ctx, d.ended); err != nil {
 				return err
 			}
-			_, err := s.Journal(ctx, d.ended, 100)
+			_, err := s.Journal(ctx, d.ended, 0, 100)
 			return err
 		}},
 		{"beating as an engine", []string{"uniq_engines0name"}, func() error {

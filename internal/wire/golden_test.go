@@ -155,7 +155,7 @@ func TestWorkflow(t *testing.T) {
 }
 
 func TestRecovery(t *testing.T) {
-	golden(t, "recovery_none", NewRecovery(notification, nil, nil))
+	golden(t, "recovery_none", NewRecovery(notification, nil, nil, false))
 	golden(t, "recovery", NewRecovery(notification, &ha.Work{
 		Kind: ha.UnitHost, HostUUID: host.UUID, SegmentUUID: segment.UUID, Owner: "engine-1", CreatedAt: created,
 		Wishes: ha.Wishes{HoldBy: "alice", HoldReason: "power works", HoldUntil: &later},
@@ -164,9 +164,9 @@ func TestRecovery(t *testing.T) {
 			Proof: ha.ProofNovaDown, ProofAt: later, ProofText: "Nova saw it down", Waived: []ha.Gate{ha.GateRate},
 		},
 	}, []ha.Entry{
-		{At: created, Kind: ha.EntryGate, Text: "brake: 3 of 4 are down"},
-		{At: later, Kind: ha.EntryIntent, InstanceUUID: move.InstanceUUID, Act: ha.ActEvacuate, Text: "evacuate", Open: true},
-	}))
+		{ID: 7, At: created, Kind: ha.EntryGate, Text: "brake: 3 of 4 are down"},
+		{ID: 9, At: later, Kind: ha.EntryIntent, InstanceUUID: move.InstanceUUID, Act: ha.ActEvacuate, Text: "evacuate", Open: true},
+	}, true))
 }
 
 func TestFaults(t *testing.T) {

@@ -55,6 +55,20 @@ func (q Query) VMoveList() (ha.VMoveFilter, ha.Page, error) {
 	return ha.VMoveFilter{Type: r.text("type"), Status: r.text("status")}, p, r.err
 }
 
+// Timeline reads the query of GET ext/recoveries/{notification_id}: at most limit entries before the one whose id is before, 0
+// for the newest ones.
+func (q Query) Timeline() (before int64, limit int, err error) {
+	r := reader{q: q}
+	limit = r.limit()
+	if marker, given := r.last("marker"); given && r.err == nil {
+		before, err = strconv.ParseInt(marker, 10, 64)
+		if err != nil || before <= 0 {
+			r.err = &ha.MarkerError{Marker: marker}
+		}
+	}
+	return before, limit, r.err
+}
+
 // reader reads parameters and keeps the first error.
 type reader struct {
 	q   Query
@@ -109,14 +123,19 @@ func (r *reader) flag(name string) *bool {
 
 // page reads limit, page_size, marker and sort, in the original's order.
 func (r *reader) page(sorts map[string]ha.Field) ha.Page {
-	p := ha.Page{Limit: r.q.Max}
-	if limit, ok := r.count("limit"); ok {
-		p.Limit = min(limit, r.q.Max)
-	}
+	p := ha.Page{Limit: r.limit()}
 	r.count("page_size") // validated, otherwise unused: salvor sends no links
 	p.Marker = r.marker()
 	p.Sort = r.sort(sorts)
 	return p
+}
+
+// limit is how many elements a page has at most.
+func (r *reader) limit() int {
+	if limit, ok := r.count("limit"); ok {
+		return min(limit, r.q.Max)
+	}
+	return r.q.Max
 }
 
 // count reads an integer that is not negative. One that no int holds is as good as the greatest.

@@ -9,14 +9,16 @@ import (
 // What is below /v1/ext is salvor's own: it has no counterpart in Masakari.
 
 // Recovery is one notification's unit of work as operators see it: where it stands, what it waits for and why, how death
-// is known, and all that happened. Before an engine has taken the notification up, only the first three and an empty
-// timeline are there.
+// is known, and what happened: a page of the timeline, the newest by default. Before an engine has taken the notification
+// up, only the first three and an empty timeline are there.
 type Recovery struct {
 	NotificationUUID string          `json:"notification_uuid"`
 	Status           string          `json:"status"`
 	Message          *string         `json:"message"`
 	Unit             *Unit           `json:"unit"`
 	Timeline         []TimelineEntry `json:"timeline"`
+	// Earlier says that there are entries before the timeline's first: its id is the marker that shows them.
+	Earlier bool `json:"earlier"`
 }
 
 // Unit is the latest unit of work of a notification.
@@ -62,6 +64,7 @@ type Hold struct {
 
 // TimelineEntry is one line of the journal.
 type TimelineEntry struct {
+	ID           int64     `json:"id"`
 	At           Timestamp `json:"at"`
 	Kind         string    `json:"kind"`
 	InstanceUUID *string   `json:"instance_uuid"`
@@ -77,15 +80,15 @@ type RecoveryBody struct {
 	Recovery Recovery `json:"recovery"`
 }
 
-// NewRecovery renders a notification's recovery; w is nil before there is one.
-func NewRecovery(n ha.Notification, w *ha.Work, journal []ha.Entry) RecoveryBody {
+// NewRecovery renders a notification's recovery and a page of its journal; w is nil before there is one.
+func NewRecovery(n ha.Notification, w *ha.Work, journal []ha.Entry, earlier bool) RecoveryBody {
 	r := Recovery{
 		NotificationUUID: n.UUID, Status: string(n.Status), Message: n.Message,
-		Timeline: make([]TimelineEntry, len(journal)),
+		Timeline: make([]TimelineEntry, len(journal)), Earlier: earlier,
 	}
 	for i, e := range journal {
 		r.Timeline[i] = TimelineEntry{
-			At: Timestamp{e.At}, Kind: string(e.Kind), InstanceUUID: present(e.InstanceUUID), Act: present(string(e.Act)),
+			ID: e.ID, At: Timestamp{e.At}, Kind: string(e.Kind), InstanceUUID: present(e.InstanceUUID), Act: present(string(e.Act)),
 			Task: present(e.Task), State: present(e.State), Text: e.Text, Open: e.Open,
 		}
 	}

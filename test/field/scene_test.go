@@ -397,7 +397,7 @@ func (s *scene) harmless() {
 
 func (s *scene) journal(id string) []ha.Entry {
 	s.Helper()
-	entries, err := s.rows.Journal(s.ctx, id, 10000)
+	entries, err := s.rows.Journal(s.ctx, id, 0, 10000)
 	s.must(err)
 	return entries
 }

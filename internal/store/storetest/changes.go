@@ -63,7 +63,7 @@ func adopt(f *fixture) {
 	if len(u.Queue) != 1 || u.Queue[0].UUID != later.UUID || len(u.Moves) != 1 || u.Moves[0].NotificationUUID != proof.UUID {
 		f.Fatalf("queue %d, moves %+v", len(u.Queue), u.Moves)
 	}
-	entries, err := f.Journal(f.ctx, proof.UUID, 10)
+	entries, err := f.Journal(f.ctx, proof.UUID, 0, 10)
 	f.must(err)
 	equal(f, "journal entries of the adopted", len(entries), 3)
 	w, err := f.Recovery(f.ctx, proof.UUID)

@@ -213,7 +213,7 @@ func fence(f *fixture) {
 	if got.Status != ha.StatusRunning || *got.Message != "by a" {
 		f.Fatalf("a deposed owner wrote: %s %q", got.Status, *got.Message)
 	}
-	entries, err := f.Journal(f.ctx, n.UUID, 10)
+	entries, err := f.Journal(f.ctx, n.UUID, 0, 10)
 	f.must(err)
 	equal(f, "journal entries", len(entries), 0)
 }

@@ -267,7 +267,7 @@ func unknown(f *fixture) {
 		fails[*ha.NotFoundError](f, f.Wish(f.ctx, uuid, ha.Wish{Kind: ha.WishCancel, By: "x"}))
 		_, err = f.Admit(f.ctx, report(ha.Host{Name: uuid}, ha.TypeVM, 0, ha.Payload{}), interval)
 		equal(f, "what is missing", *fails[*ha.NotFoundError](f, err), ha.NotFoundError{Kind: ha.KindHost, ID: uuid})
-		entries, err := f.Journal(f.ctx, uuid, 10)
+		entries, err := f.Journal(f.ctx, uuid, 0, 10)
 		f.must(err)
 		equal(f, "journal entries", len(entries), 0)
 	}

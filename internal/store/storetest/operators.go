@@ -166,7 +166,7 @@ func purge(f *fixture) {
 	fails[*ha.NotFoundError](f, err)
 	moves, err := f.VMoves(f.ctx, ha.VMoveFilter{NotificationUUID: n.UUID}, byID)
 	f.must(err)
-	entries, err := f.Journal(f.ctx, n.UUID, 10)
+	entries, err := f.Journal(f.ctx, n.UUID, 0, 10)
 	f.must(err)
 	if len(moves) != 0 || len(entries) != 0 {
 		f.Fatalf("%d moves and %d journal entries stayed behind", len(moves), len(entries))

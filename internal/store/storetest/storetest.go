@@ -38,7 +38,7 @@ type Backend interface {
 	Notification(ctx context.Context, uuid string) (ha.Notification, error)
 	VMoves(ctx context.Context, f ha.VMoveFilter, p ha.Page) ([]ha.VMove, error)
 	VMove(ctx context.Context, notification, uuid string) (ha.VMove, error)
-	Journal(ctx context.Context, notification string, limit int) ([]ha.Entry, error)
+	Journal(ctx context.Context, notification string, before int64, limit int) ([]ha.Entry, error)
 	Recovery(ctx context.Context, notification string) (ha.Work, error)
 	Wish(ctx context.Context, notification string, w ha.Wish) error
 	Ping(ctx context.Context) error

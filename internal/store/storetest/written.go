@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -158,7 +159,7 @@ func journal(f *fixture) {
 	fill(reflect.ValueOf(&e).Elem(), &c)
 	e.Seq, e.Open, e.NotificationUUID, e.HostUUID, e.InstanceUUID = 1, true, "", "", id()
 	b := f.commit(l, ha.Write{Entry: e}, ha.Write{Entry: ha.Entry{Seq: 2, Kind: ha.EntryNote, HostUUID: "other"}})
-	entries, err := f.Journal(f.ctx, n.UUID, 10)
+	entries, err := f.Journal(f.ctx, n.UUID, 0, 10)
 	f.must(err)
 	want := e
 	want.ID, want.WorkID, want.Epoch, want.At, want.NotificationUUID, want.HostUUID = entries[0].ID, l.WorkID, l.Epoch, b.Now, n.UUID, h.UUID
@@ -170,7 +171,7 @@ func journal(f *fixture) {
 	f.commit(l, ha.Write{Entry: ha.Entry{Seq: 2, Text: "other"}}, ha.Write{Entry: ha.Entry{Seq: 3, Text: "three"}})
 	l2, _ := f.takeOver("b", *l)
 	f.commit(l2, ha.Write{Entry: ha.Entry{Seq: 1, Text: "next epoch"}}, ha.CloseIntent{Key: "no such"}, ha.CloseIntent{Key: e.Key})
-	entries, err = f.Journal(f.ctx, n.UUID, 10)
+	entries, err = f.Journal(f.ctx, n.UUID, 0, 10)
 	f.must(err)
 	var texts []string
 	for _, e := range entries {
@@ -182,11 +183,22 @@ func journal(f *fixture) {
 	if entries[0].Open || len(f.load(l2).Open) != 0 {
 		f.Fatal("the closed intent is still open")
 	}
-	entries, err = f.Journal(f.ctx, n.UUID, 2)
+	entries, err = f.Journal(f.ctx, n.UUID, 0, 2)
 	f.must(err)
 	if len(entries) != 2 || entries[0].Text != "three" || entries[1].Text != "next epoch" {
 		f.Fatalf("the newest two entries are %+v", entries)
 	}
+	for _, limit := range []int{1, 10} {
+		page, err := f.Journal(f.ctx, n.UUID, entries[0].ID, limit)
+		f.must(err)
+		equal(f, "the entry before those", page[len(page)-1].Text, "")
+		equal(f, "entries before those", len(page), min(limit, 2))
+	}
+	page, err := f.Journal(f.ctx, n.UUID, entries[1].ID, 10) // across an epoch
+	f.must(err)
+	equal(f, "entries before the last", len(page), 3)
+	_, err = f.Journal(f.ctx, n.UUID, entries[1].ID+1000, 10)
+	equal(f, "the marker complained of", fails[*ha.MarkerError](f, err).Marker, strconv.FormatInt(entries[1].ID+1000, 10))
 	// An intent closed in the commit that writes it.
 	f.commit(l2, ha.Write{Entry: ha.Entry{Seq: 2, Key: "x", Open: true}}, ha.CloseIntent{Key: "x"})
 	equal(f, "open intents", len(f.load(l2).Open), 0)

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/migrate"
@@ -21,11 +24,24 @@ const (
 	locksTable      = "salvor_migration_locks"
 )
 
-func (s *Store) migrations() (*migrate.Migrations, error) {
+// migrationDir are the migrations of this kind of database.
+func (s *Store) migrationDir() (fs.FS, []fs.DirEntry, error) {
 	dir := map[string]string{sqlite: "sqlite", mysql: "mysql", postgres: "postgres"}[s.d.name]
 	files, err := fs.Sub(migrationFiles, "migrations/"+dir)
 	if err != nil {
-		return nil, fmt.Errorf("the embedded migrations: %w", err)
+		return nil, nil, fmt.Errorf("the embedded migrations: %w", err)
+	}
+	entries, err := fs.ReadDir(files, ".")
+	if err != nil {
+		return nil, nil, fmt.Errorf("the embedded migrations: %w", err)
+	}
+	return files, entries, nil
+}
+
+func (s *Store) migrations() (*migrate.Migrations, error) {
+	files, _, err := s.migrationDir()
+	if err != nil {
+		return nil, err
 	}
 	all := migrate.NewMigrations()
 	if err := all.Discover(files); err != nil {
@@ -52,13 +68,8 @@ func (s *Store) Sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	have, err := s.hasTables(ctx)
-	if err != nil {
+	if err := s.refuseMasakari(ctx); err != nil {
 		return err
-	}
-	if have.masakari && !have.ours {
-		return fmt.Errorf("%s holds Masakari's own tables: salvor needs a database of its own, into which they can be imported; "+
-			"nothing was changed", s.where)
 	}
 	if err := m.Init(ctx); err != nil {
 		return s.explain("creating the table of migrations", err)
@@ -83,10 +94,24 @@ func (s *Store) Sync(ctx context.Context) error {
 	return s.Unlock(ctx)
 }
 
+// refuseMasakari refuses a database that holds Masakari's tables, which have the names of salvor's, and says what to do.
+func (s *Store) refuseMasakari(ctx context.Context) error {
+	have, err := s.present(ctx, migrationsTable, "failover_segments")
+	if err != nil || len(have) != 1 || have[0] == migrationsTable {
+		return err
+	}
+	return &ha.ConflictError{Text: fmt.Sprintf(`%s holds Masakari's own tables, and nothing was changed there. salvor needs a database of its own, and takes them over from this one:
+  1. Make an empty database, such as salvor, next to it, with all rights for the same account.
+  2. Let [database] connection name the new one. Keep the present URL: it is --from below.
+  3. salvor db sync
+  4. salvor db import-masakari --from URL --dry-run     shows what would be taken; then without --dry-run
+Masakari's tables stay as they are: they are the way back.`, s.where)}
+}
+
 // Version returns the newest migration that the database has, "" when it has none.
 func (s *Store) Version(ctx context.Context) (string, error) {
-	have, err := s.hasTables(ctx)
-	if err != nil || !have.ours {
+	have, err := s.present(ctx, migrationsTable)
+	if err != nil || len(have) == 0 {
 		return "", err
 	}
 	var version string
@@ -94,6 +119,45 @@ func (s *Store) Version(ctx context.Context) (string, error) {
 		return db.NewRaw("SELECT COALESCE(MAX(name), '') FROM ?", bun.Ident(migrationsTable)).Scan(ctx, &version)
 	})
 	return version, err
+}
+
+var createTable = regexp.MustCompile(`CREATE TABLE IF NOT EXISTS (\w+)`)
+
+// Missing returns the tables that the database's version has and that are not there: somebody dropped them.
+func (s *Store) Missing(ctx context.Context) ([]string, error) {
+	version, err := s.Version(ctx)
+	if err != nil || version == "" {
+		return nil, err
+	}
+	files, dir, err := s.migrationDir()
+	if err != nil {
+		return nil, err
+	}
+	var want []string
+	for _, f := range dir {
+		if number, _, _ := strings.Cut(f.Name(), "_"); number > version {
+			continue
+		}
+		text, err := fs.ReadFile(files, f.Name())
+		if err != nil {
+			return nil, fmt.Errorf("the embedded migrations: %w", err)
+		}
+		for _, m := range createTable.FindAllStringSubmatch(string(text), -1) {
+			want = append(want, m[1])
+		}
+	}
+	have, err := s.present(ctx, want...)
+	return slices.DeleteFunc(want, func(t string) bool { return slices.Contains(have, t) }), err
+}
+
+// CheckTables refuses a database that lacks tables of its version, and names them.
+func (s *Store) CheckTables(ctx context.Context) error {
+	missing, err := s.Missing(ctx)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s lacks tables that its version has: %s. Somebody dropped them: restore the database from its backup, or begin with an empty one",
+		s.where, strings.Join(missing, ", "))
 }
 
 // Newest returns the version that Sync brings the tables to.
@@ -108,8 +172,8 @@ func (s *Store) Newest() (string, error) {
 
 // Unlock removes the row that a killed Sync left behind.
 func (s *Store) Unlock(ctx context.Context) error {
-	have, err := s.hasTables(ctx)
-	if err != nil || !have.ours {
+	have, err := s.present(ctx, migrationsTable)
+	if err != nil || len(have) == 0 {
 		return err
 	}
 	m, err := s.migrator()
@@ -119,28 +183,20 @@ func (s *Store) Unlock(ctx context.Context) error {
 	return s.explain("unlocking the migrations", m.Unlock(ctx))
 }
 
-// tables says which tables are there.
-type tables struct{ ours, masakari bool }
-
-func (s *Store) hasTables(ctx context.Context) (tables, error) {
-	query := "SELECT table_name FROM information_schema.tables WHERE table_name IN (?, 'failover_segments') AND table_schema = "
+// present returns which of the tables with these names are there.
+func (s *Store) present(ctx context.Context, names ...string) (have []string, err error) {
+	query := "SELECT table_name FROM information_schema.tables WHERE table_name IN (?) AND table_schema = "
 	switch s.d.name {
 	case sqlite:
-		query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN (?, 'failover_segments')"
+		query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN (?)"
 	case mysql:
 		query += "DATABASE()"
 	default:
 		query += "current_schema()"
 	}
-	var names []string
-	err := s.read(ctx, "looking for tables", func(ctx context.Context, db bun.IDB) error {
-		names = nil
-		return db.NewRaw(query, migrationsTable).Scan(ctx, &names)
+	err = s.read(ctx, "looking for tables", func(ctx context.Context, db bun.IDB) error {
+		have = nil
+		return db.NewRaw(query, bun.List(names)).Scan(ctx, &have)
 	})
-	var have tables
-	for _, n := range names {
-		have.ours = have.ours || n == migrationsTable
-		have.masakari = have.masakari || n == "failover_segments"
-	}
 	return have, err
 }

@@ -29,7 +29,7 @@ func (n *nodes) Connect(ctx context.Context) (driver.Conn, error) {
 	n.mu.Lock()
 	at, term := n.current, n.term
 	n.mu.Unlock()
-	var failed []error
+	var failed nodesError
 	for i := range n.all {
 		k := (at + i) % len(n.all)
 		c, err := n.all[k].Connect(ctx)
@@ -57,8 +57,14 @@ func (n *nodes) Connect(ctx context.Context) (driver.Conn, error) {
 		}
 		return wrapNode(c, n, term)
 	}
-	return nil, errors.Join(failed...)
+	return nil, failed
 }
+
+// nodesError is why none of the nodes could be connected to.
+type nodesError []error
+
+func (e nodesError) Error() string   { return errors.Join(e...).Error() }
+func (e nodesError) Unwrap() []error { return e }
 
 // leave gives the present node up, if there is another: it answers, but says that it cannot serve.
 func (n *nodes) leave(term int64) {

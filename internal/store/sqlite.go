@@ -1,11 +1,15 @@
 package store
 
 import (
+	"context"
+	"database/sql"
 	"database/sql/driver"
 	"fmt"
 	"net/url"
 	"time"
 
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/sqlitedialect"
 	sqlitedriver "modernc.org/sqlite"
 )
 
@@ -15,6 +19,32 @@ const sqliteBusy = 2 * time.Second
 // sqliteConnector connects to a file, or to a database in memory that lives as long as its one connection.
 func sqliteConnector(file string, reader bool) (driver.Connector, error) {
 	c, err := sqlitedriver.NewConnector(sqliteDSN(file, reader))
+	if err != nil {
+		return nil, fmt.Errorf("sqlite %s: %w", file, err)
+	}
+	return c, nil
+}
+
+// openSQLiteReader opens a file that is only read, and not made when it is not there.
+func (s *Store) openSQLiteReader(ctx context.Context, t target) error {
+	s.d = sqliteDialect
+	c, err := sqliteForeign(t.name)
+	if err != nil {
+		return err
+	}
+	pool := sql.OpenDB(c)
+	if err := s.reach(ctx, pool); err != nil {
+		return err
+	}
+	s.db = bun.NewDB(pool, sqlitedialect.New(), newerTables)
+	s.reads = s.db
+	return nil
+}
+
+// sqliteForeign connects to a file of somebody else's, to read it only.
+func sqliteForeign(file string) (driver.Connector, error) {
+	q := url.Values{"mode": {"ro"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", sqliteBusy.Milliseconds()), "query_only(1)"}}
+	c, err := sqlitedriver.NewConnector("file:" + (&url.URL{Path: file}).EscapedPath() + "?" + q.Encode())
 	if err != nil {
 		return nil, fmt.Errorf("sqlite %s: %w", file, err)
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"database/sql"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -25,29 +24,10 @@ func (s stamp) AppendQuery(_ schema.QueryGen, b []byte) ([]byte, error) {
 	return append(b, literal(s.Time)...), nil
 }
 
-// Scan reads what the drivers give: a time, or text where an expression hides the column's type.
-func (s *stamp) Scan(src any) error {
-	var text string
-	switch v := src.(type) {
-	case nil:
-		s.Time = time.Time{}
-		return nil
-	case time.Time:
-		s.Time = v.UTC()
-		return nil
-	case string:
-		text = v
-	case []byte:
-		text = string(v)
-	default:
-		return fmt.Errorf("a time cannot be read from %T", src)
-	}
-	t, err := time.ParseInLocation("2006-01-02 15:04:05.999999", text, time.UTC)
-	if err != nil {
-		return fmt.Errorf("a time cannot be read from %q", text)
-	}
-	s.Time = t
-	return nil
+// Scan reads what the drivers give.
+func (s *stamp) Scan(src any) (err error) {
+	s.Time, err = rules.ReadTime(src)
+	return err
 }
 
 func stampOf(t *time.Time) stamp {

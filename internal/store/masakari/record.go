@@ -1,0 +1,180 @@
+package masakari
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/store/rules"
+)
+
+// record is one row as it is there: which columns a table has depends on its version, and what they hold on who wrote it.
+type record struct {
+	values map[string]any
+	fault  string // the first
+}
+
+// records runs a query; what it finds must be bounded.
+func records(ctx context.Context, db bun.IDB, query string, args ...any) ([]*record, error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // whatever matters, Err tells
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	var all []*record
+	for rows.Next() {
+		r, err := scan(rows, columns)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}
+
+func scan(rows *sql.Rows, columns []string) (*record, error) {
+	values := make([]any, len(columns))
+	to := make([]any, len(columns))
+	for i := range values {
+		to[i] = &values[i]
+	}
+	if err := rows.Scan(to...); err != nil {
+		return nil, err
+	}
+	r := &record{values: make(map[string]any, len(columns))}
+	for i, c := range columns {
+		if b, ok := values[i].([]byte); ok {
+			values[i] = string(b)
+		}
+		r.values[c] = values[i]
+	}
+	return r, nil
+}
+
+func (r *record) bad(format string, args ...any) {
+	if r.fault == "" {
+		r.fault = fmt.Sprintf(format, args...)
+	}
+}
+
+// name is a text that must be there, storable and of at most so many characters.
+func (r *record) name(column string, most int) string {
+	s := r.raw(column)
+	switch {
+	case s == nil || *s == "":
+		r.bad("%s is empty", column)
+		return ""
+	case !rules.Storable(*s):
+		r.bad("%s is no valid UTF-8", column)
+	case len([]rune(*s)) > most:
+		r.bad("%s has more than %d characters", column, most)
+	}
+	return *s
+}
+
+// text is a text that may be empty; nil for NULL, and where the table has no such column.
+func (r *record) text(column string) *string { return rules.TextPtr(r.raw(column), rules.MaxText) }
+
+func (r *record) raw(column string) *string {
+	switch v := r.values[column].(type) {
+	case nil:
+		return nil
+	case string:
+		return &v
+	default:
+		s := fmt.Sprint(v)
+		return &s
+	}
+}
+
+// words is text with NULL as empty.
+func (r *record) words(column string) string {
+	if s := r.text(column); s != nil {
+		return *s
+	}
+	return ""
+}
+
+func (r *record) number(column string) int64 {
+	switch v := r.values[column].(type) {
+	case nil:
+		return 0
+	case int64:
+		return v
+	case string:
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			return n
+		}
+	}
+	r.bad("%s is no number: %v", column, r.values[column])
+	return 0
+}
+
+// flag reads a boolean; NULL, and a column that is not there, is otherwise.
+func (r *record) flag(column string, otherwise bool) bool {
+	switch v := r.values[column].(type) {
+	case nil:
+		return otherwise
+	case bool:
+		return v
+	case int64:
+		return v != 0
+	case string:
+		if b, err := strconv.ParseBool(v); err == nil { // PostgreSQL: t, f
+			return b
+		}
+	}
+	r.bad("%s is no boolean: %v", column, r.values[column])
+	return otherwise
+}
+
+func (r *record) time(column string) *time.Time {
+	t, err := rules.ReadTime(r.values[column])
+	if err != nil {
+		r.bad("%s is no time: %v", column, r.values[column])
+	}
+	if t.IsZero() {
+		return nil
+	}
+	t = rules.Micro(t)
+	return &t
+}
+
+// Row is a row of one of the four tables, as salvor's own type.
+type Row[O any] struct {
+	Object    O
+	ID        int64
+	UUID      string
+	Deleted   int64 // 0 while it is live, else its id
+	DeletedAt *time.Time
+	Fault     string // why salvor cannot take it, "" when it can
+}
+
+// head reads the columns that all four tables begin with. A row without created_at, which Masakari itself never writes, has that
+// of its last change, or the first second of 1970.
+func head[O any](r *record, uuid string) (Row[O], ha.Stamps) {
+	row := Row[O]{ID: r.number("id"), UUID: r.name(uuid, 36), Deleted: r.number("deleted"), DeletedAt: r.time("deleted_at")}
+	if row.ID <= 0 || row.ID > math.MaxInt32 || row.Deleted < 0 || row.Deleted > math.MaxInt32 {
+		r.bad("id or deleted is out of range")
+	}
+	stamps := ha.Stamps{CreatedAt: time.Unix(0, 0).UTC(), UpdatedAt: r.time("updated_at")}
+	if at := r.time("created_at"); at != nil {
+		stamps.CreatedAt = rules.Second(*at)
+	} else if stamps.UpdatedAt != nil {
+		stamps.CreatedAt = rules.Second(*stamps.UpdatedAt)
+	}
+	if stamps.UpdatedAt != nil {
+		*stamps.UpdatedAt = rules.Second(*stamps.UpdatedAt)
+	}
+	return row, stamps
+}

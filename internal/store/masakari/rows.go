@@ -1,0 +1,137 @@
+package masakari
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/store/rules"
+)
+
+// maxKey is the length of the column that keeps a unit's key.
+const maxKey = 100
+
+// page reads the rows of a table with ids greater than after, the smallest first.
+func page[O any](ctx context.Context, db bun.IDB, table string, read func(*record) Row[O], after int64, limit int) ([]Row[O], error) {
+	all, err := records(ctx, db, "SELECT * FROM ? WHERE id > ? ORDER BY id LIMIT ?", bun.Ident(table), after, limit)
+	return each(all, read), err
+}
+
+func each[O any](all []*record, read func(*record) Row[O]) []Row[O] {
+	rows := make([]Row[O], len(all))
+	for i, r := range all {
+		rows[i] = read(r)
+		rows[i].Fault = r.fault
+	}
+	return rows
+}
+
+// Segments reads segments, live and deleted, with ids greater than after, the smallest first.
+func Segments(ctx context.Context, db bun.IDB, after int64, limit int) ([]Row[ha.Segment], error) {
+	return page(ctx, db, TableSegments, readSegment, after, limit)
+}
+
+func readSegment(r *record) Row[ha.Segment] {
+	row, stamps := head[ha.Segment](r, "uuid")
+	row.Object = ha.Segment{
+		Stamps: stamps, ID: row.ID, UUID: row.UUID, Name: r.name("name", rules.MaxName), ServiceType: r.name("service_type", rules.MaxName),
+		Description: r.text("description"), RecoveryMethod: ha.Method(r.words("recovery_method")),
+		Enabled: r.flag("enabled", true), // NULL, in rows from before the column, is true (contract section 7)
+	}
+	if !slices.Contains([]ha.Method{ha.MethodAuto, ha.MethodReservedHost, ha.MethodAutoPriority, ha.MethodRHPriority}, row.Object.RecoveryMethod) {
+		r.bad("recovery_method %q is unknown", row.Object.RecoveryMethod)
+	}
+	return row
+}
+
+// Hosts reads hosts as Segments does segments.
+func Hosts(ctx context.Context, db bun.IDB, after int64, limit int) ([]Row[ha.Host], error) {
+	return page(ctx, db, TableHosts, readHost, after, limit)
+}
+
+func readHost(r *record) Row[ha.Host] {
+	row, stamps := head[ha.Host](r, "uuid")
+	row.Object = ha.Host{
+		Stamps: stamps, ID: row.ID, UUID: row.UUID, Name: r.name("name", rules.MaxName), SegmentUUID: r.name("failover_segment_id", 36),
+		Type: rules.Name(r.words("type")), ControlAttributes: r.words("control_attributes"),
+		Reserved: r.flag("reserved", false), OnMaintenance: r.flag("on_maintenance", false),
+	}
+	return row
+}
+
+// Notifications reads notifications as Segments does segments.
+func Notifications(ctx context.Context, db bun.IDB, after int64, limit int) ([]Row[ha.Notification], error) {
+	return page(ctx, db, TableNotifications, readNotification, after, limit)
+}
+
+// NotificationsOf reads the notifications with these uuids.
+func NotificationsOf(ctx context.Context, db bun.IDB, uuids []string) ([]Row[ha.Notification], error) {
+	all, err := records(ctx, db, "SELECT * FROM ? WHERE notification_uuid IN (?)", bun.Ident(TableNotifications), bun.List(uuids))
+	return each(all, readNotification), err
+}
+
+func readNotification(r *record) Row[ha.Notification] {
+	row, stamps := head[ha.Notification](r, "notification_uuid")
+	n := ha.Notification{
+		Stamps: stamps, ID: row.ID, UUID: row.UUID, SourceHostUUID: r.name("source_host_uuid", 36), Type: ha.Type(r.words("type")),
+		Status: ha.Status(r.words("status")), SegmentUUID: r.text("failover_segment_uuid"), Message: r.text("message"),
+	}
+	if at := r.time("generated_time"); at != nil {
+		n.GeneratedTime = *at
+	} else {
+		r.bad("generated_time is missing")
+	}
+	if !slices.Contains([]ha.Type{ha.TypeComputeHost, ha.TypeVM, ha.TypeProcess}, n.Type) {
+		r.bad("type %q is unknown", n.Type)
+	}
+	if !slices.Contains([]ha.Status{ha.StatusNew, ha.StatusRunning, ha.StatusError, ha.StatusFailed, ha.StatusFinished, ha.StatusIgnored}, n.Status) {
+		r.bad("status %q is unknown", n.Status)
+	}
+	if n.SegmentUUID != nil && len(*n.SegmentUUID) > 36 {
+		r.bad("failover_segment_uuid has more than 36 characters")
+	}
+	payload := r.words("payload")
+	if !object(payload) {
+		r.bad("payload is no JSON object: %.40q", payload)
+	}
+	n.Payload = rules.ReadPayload(payload)
+	if _, key := n.UnitKey(); len(key) > maxKey || !rules.Storable(key) {
+		r.bad("payload names an instance that cannot be: %.40q", n.Payload[ha.KeyInstanceUUID])
+	}
+	row.Object = n
+	return row
+}
+
+func object(text string) bool {
+	var o map[string]json.RawMessage
+	return json.Unmarshal([]byte(text), &o) == nil && o != nil
+}
+
+// VMoves reads vmoves as Segments does segments.
+func VMoves(ctx context.Context, db bun.IDB, after int64, limit int) ([]Row[ha.VMove], error) {
+	return page(ctx, db, TableVMoves, readVMove, after, limit)
+}
+
+func readVMove(r *record) Row[ha.VMove] {
+	row, stamps := head[ha.VMove](r, "uuid")
+	m := ha.VMove{
+		Stamps: stamps, ID: row.ID, UUID: row.UUID, NotificationUUID: r.name("notification_uuid", 36), InstanceUUID: r.name("instance_uuid", 36),
+		InstanceName: rules.Name(r.words("instance_name")), SourceHost: rules.Name(r.words("source_host")), DestHost: r.text("dest_host"),
+		StartTime: r.time("start_time"), EndTime: r.time("end_time"), Type: r.words("type"), Status: ha.MoveStatus(r.words("status")),
+		Message: r.text("message"),
+	}
+	if m.DestHost != nil {
+		*m.DestHost = rules.Name(*m.DestHost)
+	}
+	if len(m.Type) > 36 {
+		r.bad("type has more than 36 characters")
+	}
+	if !m.Status.Ended() && m.Status != ha.MovePending && m.Status != ha.MoveOngoing {
+		r.bad("status %q is unknown", m.Status)
+	}
+	row.Object = m
+	return row
+}

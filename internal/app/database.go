@@ -34,8 +34,8 @@ func openStore(ctx context.Context, c *config.Config, syncWait int, log *slog.Lo
 			return nil, fmt.Errorf("%w (tried %d times; [database] max_retries, connection)", err, try+1)
 		}
 		log.Warn("the database does not answer, trying again", "in", c.Database.RetryInterval, "error", err)
-		if err := pause(ctx, max(c.Database.RetryInterval, 100*time.Millisecond)); err != nil {
-			return nil, err
+		if pause(ctx, max(c.Database.RetryInterval, 100*time.Millisecond)) != nil {
+			return nil, fmt.Errorf("stopped while waiting for the database: %w", err)
 		}
 	}
 }
@@ -90,13 +90,13 @@ func checkTables(ctx context.Context, s *store.Store, log *slog.Logger) error {
 	case have > want:
 		log.Warn("the tables are newer than this salvor: finish the upgrade of this machine", "tables", have, "salvor", want)
 	}
-	return nil
+	return s.CheckTables(ctx)
 }
 
 // DB is the database for the commands of `salvor db`.
 type DB struct{ store *store.Store }
 
-// OpenDB connects to the configured database.
+// OpenDB connects to the configured database. An embedded one is made when it is not there yet; see OpenDBAsItIs.
 func OpenDB(ctx context.Context, c *config.Config, log *slog.Logger) (*DB, error) {
 	s, err := openStore(ctx, c, syncReadsWrites, log)
 	if err != nil {
@@ -105,19 +105,43 @@ func OpenDB(ctx context.Context, c *config.Config, log *slog.Logger) (*DB, error
 	return &DB{s}, nil
 }
 
+// OpenDBAsItIs is OpenDB for those who only want to know: an embedded database that is not there is an error.
+func OpenDBAsItIs(ctx context.Context, c *config.Config, log *slog.Logger) (*DB, error) {
+	if u, err := config.ParseDatabaseURL(c.Database.Connection); err == nil && u.Dialect == dialectSQLite && u.Path != "" {
+		if _, err := os.Stat(u.Path); err != nil {
+			return nil, fmt.Errorf("there is no database yet: %w (salvor db sync makes it; [database] connection, state_path)", err)
+		}
+	}
+	return OpenDB(ctx, c, log)
+}
+
 // String names the database for people, without user and password.
 func (d *DB) String() string { return d.store.String() }
 
 // Sync brings the tables to this version; run again, it changes nothing.
 func (d *DB) Sync(ctx context.Context) error { return d.store.Sync(ctx) }
 
-// Version returns the tables' version, "" for none, and the one that Sync brings them to.
+// Version returns the tables' version, "" for none, and the one that Sync brings them to. A version whose tables are not all
+// there is an error.
 func (d *DB) Version(ctx context.Context) (have, want string, err error) {
 	if have, err = d.store.Version(ctx); err != nil {
 		return "", "", err
 	}
-	want, err = d.store.Newest()
-	return have, want, err
+	if want, err = d.store.Newest(); err != nil {
+		return "", "", err
+	}
+	return have, want, d.store.CheckTables(ctx)
+}
+
+// Import is what ImportMasakari is told; Imported is what it comes to.
+type (
+	Import   = store.Import
+	Imported = store.Imported
+)
+
+// ImportMasakari takes the rows of a Masakari's database over. Run again, it changes nothing.
+func (d *DB) ImportMasakari(ctx context.Context, what Import) (Imported, error) {
+	return d.store.ImportMasakari(ctx, what)
 }
 
 // Purge removes for good what ended, or was deleted, more than ageDays days ago: at most maxRows rows, -1 for all. It

@@ -1,14 +1,23 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/salvor-ha/salvor/internal/app"
+	"github.com/salvor-ha/salvor/internal/config"
+)
+
+// opener connects to a configured database; runner makes a command of what is done with it.
+type (
+	opener func(context.Context, *config.Config, *slog.Logger) (*app.DB, error)
+	runner func(opener, func(*cobra.Command, *app.DB) error) func(*cobra.Command, []string) error
 )
 
 func dbCommand(env Env) *cobra.Command {
@@ -19,17 +28,18 @@ func dbCommand(env Env) *cobra.Command {
 		Long:    "Looks after the database that [database] connection names.",
 		Example: `  salvor db sync --config-file /etc/masakari/masakari.conf
   salvor db version
-  salvor db purge --age-in-days 90`,
+  salvor db purge --age-in-days 90
+  salvor db import-masakari --from mysql+pymysql://masakari:…@db-1.example.com/masakari --dry-run`,
 	}
 	s := addSettings(cmd, env)
-	with := func(use func(cmd *cobra.Command, db *app.DB) error) func(*cobra.Command, []string) error {
+	with := func(open opener, use func(cmd *cobra.Command, db *app.DB) error) func(*cobra.Command, []string) error {
 		return func(cmd *cobra.Command, _ []string) (err error) {
 			c, log, err := s.load("db")
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, log.Close()) }()
-			db, err := app.OpenDB(cmd.Context(), c, log.Logger)
+			db, err := open(cmd.Context(), c, log.Logger)
 			if err != nil {
 				return err
 			}
@@ -40,7 +50,7 @@ func dbCommand(env Env) *cobra.Command {
 		&cobra.Command{
 			Use: "sync", Args: cobra.NoArgs, Short: "Make the tables, or bring them to this version",
 			Long: "Makes the tables, or brings them to this version. Run again, it changes nothing. Run it before the processes of a new version start.",
-			RunE: with(func(cmd *cobra.Command, db *app.DB) error {
+			RunE: with(app.OpenDB, func(cmd *cobra.Command, db *app.DB) error {
 				if err := db.Sync(cmd.Context()); err != nil {
 					return err
 				}
@@ -49,12 +59,13 @@ func dbCommand(env Env) *cobra.Command {
 		},
 		&cobra.Command{
 			Use: "version", Args: cobra.NoArgs, Short: "Show the version of the tables",
-			RunE: with(printVersion),
+			RunE: with(app.OpenDBAsItIs, printVersion),
 		},
 		purgeCommand(with),
+		importCommand(env, with),
 		&cobra.Command{
 			Use: "unlock", Args: cobra.NoArgs, Short: "Remove the lock that a killed sync left behind",
-			RunE: with(func(cmd *cobra.Command, db *app.DB) error { return db.Unlock(cmd.Context()) }),
+			RunE: with(app.OpenDBAsItIs, func(cmd *cobra.Command, db *app.DB) error { return db.Unlock(cmd.Context()) }),
 		},
 	)
 	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -81,7 +92,7 @@ func printVersion(cmd *cobra.Command, db *app.DB) error {
 	return nil
 }
 
-func purgeCommand(with func(func(*cobra.Command, *app.DB) error) func(*cobra.Command, []string) error) *cobra.Command {
+func purgeCommand(with runner) *cobra.Command {
 	var age, most int
 	cmd := &cobra.Command{
 		Use: "purge", Args: cobra.NoArgs, Short: "Remove old rows for good",
@@ -92,7 +103,7 @@ their moves and their history; and hosts and segments that were deleted before t
 	}
 	cmd.Flags().IntVar(&age, "age-in-days", 30, "what is older goes")
 	cmd.Flags().IntVar(&most, "max-rows", -1, "at most so many rows; -1: all")
-	cmd.RunE = with(func(cmd *cobra.Command, db *app.DB) error {
+	cmd.RunE = with(app.OpenDBAsItIs, func(cmd *cobra.Command, db *app.DB) error {
 		n, err := db.Purge(cmd.Context(), age, most)
 		if n > 0 || err == nil {
 			fmt.Fprintf(cmd.OutOrStdout(), "%d rows removed\n", n)

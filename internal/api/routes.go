@@ -84,6 +84,13 @@ func extRoutes() []route {
 		line(http.MethodPost, unit+"/vmoves/{id}/retry", "retry", http.StatusAccepted, wishForMove),
 		line(http.MethodPost, "hosts/{host}/confirm-off", "confirm-off", http.StatusAccepted, confirmOff),
 	}
+	rows = append(rows,
+		line(http.MethodGet, "engines", "engines", http.StatusOK, listEngines),
+		line(http.MethodGet, "pauses", "pauses", http.StatusOK, listPauses))
+	for _, order := range []string{"pause", "resume"} {
+		rows = append(rows, line(http.MethodPost, order, order, http.StatusAccepted, pauseOrResume),
+			line(http.MethodPost, "segments/{segment_id}/"+order, order, http.StatusAccepted, pauseOrResume))
+	}
 	for _, wish := range []string{"cancel", "hold", "release", "retry"} {
 		rows = append(rows, line(http.MethodPost, unit+"/"+wish, wish, http.StatusAccepted, wishForRecovery))
 	}

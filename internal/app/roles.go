@@ -220,7 +220,7 @@ func (b *builder) makeFace(ctx context.Context) (*face, error) {
 func (b *builder) addAPI(ctx context.Context, f *face, rows *store.Store, poke func()) error {
 	conf := apiConfig(b.cfg)
 	conf.Log = b.log
-	svc := service.New(counted{rows, b.metrics}, b.cloud, service.Config{DuplicateInterval: b.cfg.API.DuplicateInterval, Poke: poke})
+	svc := service.New(counted{rows, b.metrics}, b.cloud, service.Config{DuplicateInterval: b.cfg.API.DuplicateInterval, Poke: poke, Log: b.log})
 	handler, err := api.New(conf, svc, f.auth, f.policy)
 	if err != nil {
 		return err

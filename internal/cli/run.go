@@ -42,15 +42,18 @@ As many as wanted, behind any load balancer. The tables must be there: salvor db
 }
 
 func engineCommand(env Env) *cobra.Command {
-	return roleCommand(env, app.Engine, false, &cobra.Command{
+	cmd := roleCommand(env, app.Engine, false, &cobra.Command{
 		Use:   "engine",
 		Short: "Run an engine alone",
 		Long: `Runs an engine alone: it claims recoveries and carries them out. As many as wanted, on any hosts,
 over one database: each recovery has one engine at a time, and when that dies another goes on within
 seconds. The tables must be there: salvor db sync.`,
 		Example: `  salvor engine
-  salvor engine --config-file /etc/masakari/masakari.conf`,
+  salvor engine --config-file /etc/masakari/masakari.conf
+  salvor engine list`,
 	})
+	cmd.AddCommand(listEngines(env))
+	return cmd
 }
 
 func roleCommand(env Env, mk maker, listens bool, cmd *cobra.Command) *cobra.Command {

@@ -91,19 +91,20 @@ func (e *Engine) Run(ctx context.Context) {
 	defer looks.Stop()
 	var beaten time.Time
 	for ctx.Err() == nil {
-		// Half a poll early rather than half a poll late: others count five of their own beats before they take over.
-		if now := time.Now(); now.Sub(beaten) >= e.cfg.Tick-e.cfg.Poll/2 {
+		// Half a poll early rather than half a poll late: others count five of their own beats before they take over. An engine that
+		// cannot look for work is of no use to them, so it does not beat.
+		if now := time.Now(); e.look(ctx, hard) && now.Sub(beaten) >= e.cfg.Tick-e.cfg.Poll/2 {
 			if e.beat(ctx) {
 				beaten = now
 			}
 		}
-		e.look(ctx, hard)
 		select {
 		case <-looks.C:
 		case <-e.poke:
 		case <-ctx.Done():
 		}
 	}
+	e.group.Go(func() { e.leave(hard) }) // before the leases: who ranks for them must not wait for this engine
 	close(e.drain)
 	ended := make(chan struct{})
 	go func() {
@@ -117,6 +118,15 @@ func (e *Engine) Run(ctx context.Context) {
 	case <-patience.C:
 		e.stopActs()
 		<-ended
+	}
+}
+
+// leave takes this engine out of the list of those that others count with.
+func (e *Engine) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Tick*2)
+	defer cancel()
+	if err := e.store.LeaveEngine(ctx, e.cfg.Name); err != nil {
+		e.warn(ctx, "could not leave the list of engines", err)
 	}
 }
 
@@ -139,38 +149,40 @@ func (e *Engine) beat(ctx context.Context) bool {
 	return true
 }
 
+// candidate is a unit that this engine may claim when its turn has come.
+type candidate struct {
+	key     string
+	request ha.ClaimRequest
+	dead    bool // its owner is
+}
+
 // look finds what could be claimed and claims what it should: fresh notifications, units whose owner is dead, units whose next
-// look has come, and those that bear its name though it does not hold them (a claim whose answer was lost).
-func (e *Engine) look(ctx, hard context.Context) {
+// look has come, and those that bear its name though it does not hold them (a claim whose answer was lost). False when the rows
+// could not be read.
+func (e *Engine) look(ctx, hard context.Context) bool {
 	seen, cancel := context.WithTimeout(ctx, e.cfg.TTL)
 	defer cancel()
 	poll, err := e.store.Poll(seen, e.cfg.Name)
 	if err != nil {
 		e.warn(ctx, "could not look for work", err)
-		return
-	}
-	if len(poll.Fresh)+len(poll.Units) > 0 && time.Since(e.alived) >= 2*e.cfg.Tick {
-		e.seeEngines(seen)
+		return false
 	}
 	now := time.Now()
+	candidates := e.candidates(poll, now)
+	// Who else is there is watched while there is work, and asked anew before a claim: one that has just left must not count.
+	if since := time.Since(e.alived); since >= 2*e.cfg.Tick && len(poll.Fresh)+len(poll.Units) > 0 || since >= e.cfg.Poll/2 && len(candidates) > 0 {
+		e.seeEngines(seen)
+	}
 	keys := map[string]bool{}
-	for _, f := range poll.Fresh {
-		keys[f.Key] = true
-		if e.myTurn(f.Key, now) {
-			e.claim(hard, ha.ClaimRequest{Fresh: f}, f.Key, false)
+	for _, c := range candidates {
+		keys[c.key] = true
+		if e.myTurn(c.key, now) {
+			e.claim(hard, c.request, c.key, c.dead)
 		}
 	}
-	ids := map[int64]bool{}
-	for _, s := range poll.Units {
-		ids[s.WorkID] = true
-		still, beats := e.others.See(s.WorkID, s.Epoch, s.Beat, now, e.beats)
-		dead := s.Owner != "" && lease.Dead(still, beats, s.TTL)
-		if !dead && !(s.Owner == "" && s.Due) {
-			continue
-		}
-		keys[s.Key] = true
-		if e.myTurn(s.Key, now) {
-			e.claim(hard, ha.ClaimRequest{WorkID: s.WorkID, Epoch: s.Epoch, Beat: s.Beat}, s.Key, dead)
+	for k := range e.wanted {
+		if !keys[k] {
+			delete(e.wanted, k)
 		}
 	}
 	for _, s := range poll.Mine {
@@ -181,12 +193,26 @@ func (e *Engine) look(ctx, hard context.Context) {
 			e.claim(hard, ha.ClaimRequest{WorkID: s.WorkID, Epoch: s.Epoch, Beat: s.Beat}, s.Key, false)
 		}
 	}
-	e.others.Keep(func(id int64) bool { return ids[id] })
-	for k := range e.wanted {
-		if !keys[k] {
-			delete(e.wanted, k)
+	return true
+}
+
+// candidates sorts out of what was seen that which nobody alive holds.
+func (e *Engine) candidates(poll ha.Poll, now time.Time) []candidate {
+	var list []candidate
+	for _, f := range poll.Fresh {
+		list = append(list, candidate{key: f.Key, request: ha.ClaimRequest{Fresh: f}})
+	}
+	ids := map[int64]bool{}
+	for _, s := range poll.Units {
+		ids[s.WorkID] = true
+		still, beats := e.others.See(s.WorkID, s.Epoch, s.Beat, now, e.beats)
+		dead := s.Owner != "" && lease.Dead(still, beats, s.TTL)
+		if dead || s.Owner == "" && s.Due {
+			list = append(list, candidate{key: s.Key, request: ha.ClaimRequest{WorkID: s.WorkID, Epoch: s.Epoch, Beat: s.Beat}, dead: dead})
 		}
 	}
+	e.others.Keep(func(id int64) bool { return ids[id] })
+	return list
 }
 
 // seeEngines learns which engines beat. One that was never seen before counts as alive until it has stood still for a ttl.

@@ -11,8 +11,10 @@ import (
 type Store interface {
 	// Poll looks for work that me could claim. At most two statements, both by index, however many rows there are.
 	Poll(ctx context.Context, me string) (ha.Poll, error)
-	// BeatEngine writes that e is alive (one statement); Engines lists those whose beat the caller compares.
+	// BeatEngine writes that e is alive (one statement); Engines lists those whose beat the caller compares; LeaveEngine takes
+	// one out of that list when it stops.
 	BeatEngine(ctx context.Context, e ha.Engine) error
+	LeaveEngine(ctx context.Context, name string) error
 	Engines(ctx context.Context) ([]ha.Engine, error)
 	// Claim takes a unit and loads it, in one transaction; ErrLost when another engine was first, the unit has ended, or a
 	// fresh notification is no longer new.

@@ -23,6 +23,7 @@ const (
 	KindNotification Kind = "notification"
 	KindVMove        Kind = "vmove"
 	KindRecovery     Kind = "recovery"
+	KindPause        Kind = "pause"           // by segment, "" for everything
 	KindCompute      Kind = "compute service" // Nova's, by host name
 )
 

@@ -56,15 +56,18 @@ type Segment struct {
 
 	// TrustReports lets a monitor's NORMAL stand as proof of death; nil means the option trust_reports decides.
 	TrustReports *bool
-	// Pause is an operator's order to start nothing in this segment; nil when there is none.
+	// Pause is an operator's order to begin nothing in this segment, or anywhere; nil when there is none. Only a unit of work
+	// is loaded with it.
 	Pause *Pause
 	// Touch counts the decisions made for the segment; whoever decides moves it (DESIGN section 3).
 	Touch int64
 }
 
-// Pause says who stopped recoveries, why, and until when (nil: until released).
+// Pause says who stopped recoveries, why, and until when (nil: until it is ended).
 type Pause struct {
+	Segment    string // uuid; "" for everything
 	By, Reason string
+	Since      time.Time
 	Until      *time.Time
 }
 

@@ -160,6 +160,17 @@ type Engine struct {
 	Beat      int64
 }
 
+// EngineState is an engine as operators see it: Idle is how long ago it beat, by the database's clock; Units are the keys of the
+// units of work that it holds.
+type EngineState struct {
+	Engine
+	Idle  time.Duration
+	Units []string
+}
+
+// Silent reports whether it has not beaten for so long that it is stopped, stalled or cut off: a beat is due each lease_tick.
+func (e EngineState) Silent() bool { return e.Idle > 15*time.Second }
+
 // Beat is what a commit tells its owner beside "written".
 type Beat struct {
 	Beat   int64

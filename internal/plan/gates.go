@@ -119,11 +119,8 @@ func (t *turn) waived(g ha.Gate) bool { return slices.Contains(t.rec.Waived, g) 
 
 func (t *turn) gateSegment() answer {
 	a := answer{gate: ha.GateSegment}
-	switch seg := t.Unit.Segment; {
-	case !seg.Enabled:
+	if !t.Unit.Segment.Enabled {
 		return a.ignore(SegmentDisabled)
-	case seg.Pause.Active(t.Now) && !t.waived(ha.GateSegment):
-		return a.hold("segment %s is paused by %s: %s", seg.Name, seg.Pause.By, seg.Pause.Reason)
 	}
 	return a.pass("segment %s is enabled", t.Unit.Segment.Name)
 }

@@ -61,12 +61,29 @@ func TestGateSegment(t *testing.T) {
 		w := hostDeath(t)
 		w.instance("i1")
 		until := w.now.Add(5 * time.Minute)
-		w.unit.Segment.Pause = &ha.Pause{By: "op", Reason: "power work", Until: &until}
+		w.unit.Segment.Pause = &ha.Pause{Segment: "segment", By: "op", Reason: "power work", Since: w.now, Until: &until}
 		w.run(4 * time.Minute)
-		w.waiting("segment rack is paused by op: power work")
+		w.waiting("segment rack is paused by op since 2026-03-01 12:00:00: power work")
 		w.acts()
 		w.toEnd(2 * time.Minute)
 		w.end(ha.StatusFinished, "")
+	})
+	t.Run("everything paused in the middle: what is under way ends, nothing new begins", func(t *testing.T) {
+		w := hostDeath(t)
+		w.instance("i1")
+		w.instance("i2")
+		w.rules.Threads = 1
+		w.takes = 20 * time.Second
+		w.comes(10*time.Second, func() { w.unit.Segment.Pause = &ha.Pause{By: "op", Reason: "look first"} })
+		w.run(time.Minute)
+		w.waiting("all recoveries are paused by op")
+		w.moved("i1", ha.MoveSucceeded, "")
+		if w.count("evacuate") != 1 || w.server("i1").Locked {
+			t.Errorf("sent %v", w.sent)
+		}
+		w.comes(0, func() { w.unit.Segment.Pause = nil })
+		w.toEnd(time.Minute)
+		w.end(ha.StatusFinished, "2 of 2")
 	})
 	t.Run("paused: an operator lets this one pass", func(t *testing.T) {
 		w := hostDeath(t)

@@ -223,20 +223,32 @@ func (t *turn) expired() bool {
 	return t.Now.Sub(since) >= t.Rules.Expiry
 }
 
-// heldByOperator reports whether an operator holds this recovery or its segment now.
+// heldByOperator reports whether an operator holds this recovery, or has paused its segment or everything. Nothing new is begun
+// then; what is under way ends.
 func (t *turn) heldByOperator() bool {
-	w := t.Unit.Wishes
-	if w.HoldBy != "" && (w.HoldUntil == nil || t.Now.Before(*w.HoldUntil)) {
+	w, p := t.Unit.Wishes, t.Unit.Segment.Pause
+	var until *time.Time
+	switch {
+	case w.HoldBy != "" && (w.HoldUntil == nil || t.Now.Before(*w.HoldUntil)):
 		t.hold(ha.GateOperator, fmt.Sprintf("held by %s: %s", w.HoldBy, w.HoldReason))
-		if w.HoldUntil != nil {
-			t.wakeAt(*w.HoldUntil)
+		until = w.HoldUntil
+	case p.Active(t.Now) && t.Unit.Segment.Enabled && !t.waived(ha.GateSegment):
+		what := "segment " + t.Unit.Segment.Name + " is"
+		if p.Segment == "" {
+			what = "all recoveries are"
 		}
-		return true
+		t.hold(ha.GateSegment, fmt.Sprintf("%s paused by %s since %s: %s", what, p.By, p.Since.UTC().Format(time.DateTime), p.Reason))
+		until = p.Until
+	default:
+		if t.rec.HeldAt == ha.GateOperator || t.rec.HeldAt == ha.GateSegment {
+			t.unhold()
+		}
+		return false
 	}
-	if t.rec.HeldAt == ha.GateOperator {
-		t.unhold()
+	if until != nil {
+		t.wakeAt(*until)
 	}
-	return false
+	return true
 }
 
 // attemptFailed ends an attempt in error: retried after a growing wait, up to MaxAttempts (RECOVERY section 5).

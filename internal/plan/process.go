@@ -30,6 +30,8 @@ func (t *turn) process() {
 	case t.processOver():
 	case t.note.Payload.Started():
 		t.processStarted()
+	case t.heldByOperator():
+		t.note.Status = ha.StatusRunning
 	case t.rec.Step == ha.StepWait:
 		t.processWait()
 	default:

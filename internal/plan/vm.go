@@ -110,13 +110,6 @@ func (t *turn) vmOpen() bool {
 
 // vmGates makes every check before the first write (field finding F055).
 func (t *turn) vmGates(s ha.Server) bool {
-	if t.Unit.Segment.Pause.Active(t.Now) {
-		t.hold(ha.GateSegment, "segment "+t.Unit.Segment.Name+" is paused by "+t.Unit.Segment.Pause.By)
-		t.reload = true
-		t.wakeAt(t.Now.Add(2 * time.Second))
-		return false
-	}
-	t.unhold()
 	switch ha.OptOf(s, t.Rules.VMMetadataKey) {
 	case ha.OptOut:
 		return t.vmSkip(s)

@@ -43,6 +43,8 @@ func defaults() map[string]string {
 	ext := map[string][]string{
 		"recoveries": {"detail", "cancel", "hold", "release", "retry"},
 		"hosts":      {"confirm-off"},
+		"engines":    {"index"},
+		"pauses":     {"index", "pause", "resume"},
 	}
 	for resource, actions := range ext {
 		for _, a := range actions {

@@ -46,6 +46,13 @@ type Store interface {
 	// Wish writes an operator's order into the unit's wishes and signals it. A retry of an ended, failed recovery makes a
 	// new unit for it. ConflictError says why an order does not fit.
 	Wish(ctx context.Context, notification string, w ha.Wish) error
+	// EngineStates lists the engines seen within the last hour with what each holds.
+	EngineStates(ctx context.Context) ([]ha.EngineState, error)
+	// Pauses lists the pauses that stand. SetPause writes one in place of another with its scope: NotFoundError of the segment.
+	// EndPause: NotFoundError when none stands. Both signal the active units under it.
+	Pauses(ctx context.Context) ([]ha.Pause, error)
+	SetPause(ctx context.Context, p ha.Pause) error
+	EndPause(ctx context.Context, segment string) error
 	Ping(ctx context.Context) error
 }
 

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,6 +16,7 @@ type Config struct {
 	// Poke is called after something durable that an engine should look at: with an engine in the same process it
 	// need not wait for its next poll. It must not block; nil when there is none.
 	Poke func()
+	Log  *slog.Logger
 }
 
 // maxJournal bounds how much of a journal recovery_workflow_details is made of: that answer has no pages. A recovery of 200
@@ -32,6 +34,9 @@ type Service struct {
 func New(store Store, compute ComputeServices, cfg Config) *Service {
 	if cfg.Poke == nil {
 		cfg.Poke = func() {}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Service{store: store, compute: compute, cfg: cfg}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -18,6 +19,10 @@ type engineRow struct {
 	StartedAt     stamp  `bun:"started_at"`
 	Beat          int64  `bun:"beat"`
 	SeenAt        stamp  `bun:"seen_at"`
+}
+
+func (r engineRow) engine() ha.Engine {
+	return ha.Engine{Name: r.Name, Host: r.Host, Version: r.Version, StartedAt: r.StartedAt.Time, Beat: r.Beat}
 }
 
 // BeatEngine writes that e is alive: one statement, but for its first beat, which also removes the rows of engines that
@@ -37,6 +42,50 @@ func (s *Store) BeatEngine(ctx context.Context, e ha.Engine) error {
 	})
 }
 
+// LeaveEngine removes an engine that stops: the others rank without it from now on.
+func (s *Store) LeaveEngine(ctx context.Context, name string) error {
+	return s.repeat(ctx, "removing an engine", func(ctx context.Context) error {
+		_, err := changed(ctx, s.db, "DELETE FROM engines WHERE name = ?", name)
+		return err
+	})
+}
+
+// EngineStates lists the engines seen within the last hour with what each holds, for operators. At most EnginesLimit engines and
+// UnitsLimit units.
+func (s *Store) EngineStates(ctx context.Context) ([]ha.EngineState, error) {
+	var rows []struct {
+		engineRow
+		Now stamp `bun:"db_now"`
+	}
+	var held []struct {
+		Owner string `bun:"owner"`
+		Key   string `bun:"unit_key"`
+	}
+	err := s.read(ctx, "listing engines", func(ctx context.Context, db bun.IDB) (err error) {
+		rows, held = nil, nil
+		if err := db.NewRaw("SELECT t.*, ? AS db_now FROM engines AS t WHERE seen_at >= ? ORDER BY name LIMIT ?",
+			s.d.now(), s.d.later(-rules.EnginesWindow), rules.EnginesLimit).Scan(ctx, &rows); err != nil {
+			return err
+		}
+		return db.NewRaw("SELECT owner, unit_key FROM work WHERE ended = 0 AND owner <> '' ORDER BY next_look_at LIMIT ?", rules.UnitsLimit).Scan(ctx, &held)
+	})
+	states := make([]ha.EngineState, len(rows))
+	place := map[string]int{}
+	for i, r := range rows {
+		place[r.Name] = i
+		states[i] = ha.EngineState{Engine: r.engine(), Idle: max(0, r.Now.Sub(r.SeenAt.Time))}
+	}
+	for _, h := range held {
+		if i, known := place[h.Owner]; known {
+			states[i].Units = append(states[i].Units, h.Key)
+		}
+	}
+	for i := range states {
+		slices.Sort(states[i].Units)
+	}
+	return states, err
+}
+
 // Engines lists the engines seen within the last hour.
 func (s *Store) Engines(ctx context.Context) ([]ha.Engine, error) {
 	var rows []engineRow
@@ -47,7 +96,7 @@ func (s *Store) Engines(ctx context.Context) ([]ha.Engine, error) {
 	})
 	engines := make([]ha.Engine, len(rows))
 	for i, r := range rows {
-		engines[i] = ha.Engine{Name: r.Name, Host: r.Host, Version: r.Version, StartedAt: r.StartedAt.Time, Beat: r.Beat}
+		engines[i] = r.engine()
 	}
 	return engines, err
 }

@@ -43,6 +43,9 @@ func (s *Store) loadSegmentAndHost(ctx context.Context, tx bun.Tx, u *ha.Unit) e
 	}
 	if seg != nil {
 		u.Segment = seg.segment()
+		if u.Segment.Pause, err = s.pauseOf(ctx, tx, u.SegmentUUID); err != nil {
+			return err
+		}
 	}
 	host, err := one[hostRow](ctx, tx, "uuid = ?", u.HostUUID)
 	if err != nil {

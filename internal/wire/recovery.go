@@ -145,11 +145,11 @@ var (
 	confirmRule = shape{properties: []property{{"reason", reasonRule}}, required: []string{"reason"}}.rule()
 )
 
-// OrderOf reads the body of an order: cancel, release and retry may have none, hold and confirm-off need a reason.
+// OrderOf reads the body of an order: cancel, release, retry and resume may have none, hold, pause and confirm-off need a reason.
 func (b Body) OrderOf(action string) (Order, error) {
 	r := orderRule
 	switch action {
-	case "hold":
+	case "hold", "pause":
 		r = holdRule
 	case "confirm-off":
 		r = confirmRule

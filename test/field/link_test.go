@@ -91,6 +91,13 @@ func (l *link) BeatEngine(ctx context.Context, e ha.Engine) error {
 	return l.Store.BeatEngine(ctx, e)
 }
 
+func (l *link) LeaveEngine(ctx context.Context, name string) error {
+	if err := l.pass(ctx); err != nil {
+		return err
+	}
+	return l.Store.LeaveEngine(ctx, name)
+}
+
 func (l *link) Engines(ctx context.Context) ([]ha.Engine, error) {
 	if err := l.pass(ctx); err != nil || l.s.cast.alone {
 		return nil, err

@@ -141,6 +141,13 @@ func (l *link) BeatEngine(ctx context.Context, e ha.Engine) error {
 	return l.Store.BeatEngine(ctx, e)
 }
 
+func (l *link) LeaveEngine(ctx context.Context, name string) error {
+	if _, err := l.pass(ctx, other); err != nil {
+		return err
+	}
+	return l.Store.LeaveEngine(ctx, name)
+}
+
 func (l *link) Engines(ctx context.Context) ([]ha.Engine, error) {
 	if _, err := l.pass(ctx, other); err != nil {
 		return nil, err

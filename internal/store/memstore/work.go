@@ -189,6 +189,7 @@ func (t *tx) load(w *work) ha.Unit {
 	u := ha.Unit{Work: w.view(t.now), Now: t.now}
 	if seg := t.segments[w.SegmentUUID]; seg != nil {
 		u.Segment = seg.Segment
+		u.Segment.Pause = t.pauseOf(w.SegmentUUID)
 	}
 	if h := t.hosts[w.HostUUID]; h != nil {
 		u.Host = h.Host

@@ -22,6 +22,7 @@ const (
 	UnitsLimit   = 1000
 	QueueLimit   = 200
 	EnginesLimit = 1000
+	PausesLimit  = 1000
 )
 
 // IllegalMove is the error for a notification's status that may not follow the present one.

@@ -18,6 +18,11 @@ type Backend interface {
 	Poll(ctx context.Context, me string) (ha.Poll, error)
 	BeatEngine(ctx context.Context, e ha.Engine) error
 	Engines(ctx context.Context) ([]ha.Engine, error)
+	LeaveEngine(ctx context.Context, name string) error
+	EngineStates(ctx context.Context) ([]ha.EngineState, error)
+	Pauses(ctx context.Context) ([]ha.Pause, error)
+	SetPause(ctx context.Context, p ha.Pause) error
+	EndPause(ctx context.Context, segment string) error
 	Claim(ctx context.Context, r ha.ClaimRequest) (ha.Lease, ha.Unit, error)
 	Load(ctx context.Context, l *ha.Lease) (ha.Unit, error)
 	Commit(ctx context.Context, l *ha.Lease, changes ...ha.Change) (ha.Beat, error)
@@ -57,6 +62,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 	}{
 		{"Segments", segments}, {"SegmentNames", segmentNames}, {"SegmentInUse", segmentInUse},
 		{"Hosts", hosts}, {"HostNames", hostNames}, {"HostInUse", hostInUse}, {"HostMaintenance", hostMaintenance},
+		{"Pauses", pauses}, {"EngineStates", engineStates},
 		{"Unknown", unknown}, {"LostCreate", lostCreate},
 		{"Pages", pages}, {"SortNulls", sortNulls}, {"Filters", filters}, {"BadMarkers", badMarkers},
 		{"AdmitStores", admitStores}, {"AdmitRules", admitRules}, {"AdmitMaintenance", admitMaintenance}, {"AdmitSignals", admitSignals},

@@ -12,7 +12,6 @@ import (
 func unitIsWhole(f *fixture) {
 	s, err := f.CreateSegment(f.ctx, ha.Segment{
 		UUID: id(), Name: "s", ServiceType: "C", RecoveryMethod: ha.MethodReservedHost, Enabled: true, TrustReports: ptr(true),
-		Pause: &ha.Pause{By: "ops", Reason: "because"},
 	})
 	f.must(err)
 	h, peer := f.host(s.UUID), f.host(s.UUID)

@@ -18,9 +18,6 @@ CREATE TABLE IF NOT EXISTS failover_segments (
     -- ours
     name_key VARCHAR(255) NOT NULL,
     trust_reports TINYINT(1) NULL,
-    paused_by VARCHAR(255) NOT NULL DEFAULT '',
-    paused_reason TEXT NULL,
-    paused_until DATETIME(6) NULL,
     touch BIGINT NOT NULL DEFAULT 0,
     CONSTRAINT uniq_segment0name0deleted UNIQUE (name, deleted),
     CONSTRAINT uniq_segment0name_key0deleted UNIQUE (name_key, deleted),

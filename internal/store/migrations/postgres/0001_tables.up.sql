@@ -18,9 +18,6 @@ CREATE TABLE IF NOT EXISTS failover_segments (
     -- ours
     name_key VARCHAR(255) COLLATE "C" NOT NULL,
     trust_reports BOOLEAN NULL,
-    paused_by VARCHAR(255) COLLATE "C" NOT NULL DEFAULT '',
-    paused_reason TEXT COLLATE "C" NULL,
-    paused_until TIMESTAMP(6) NULL,
     touch BIGINT NOT NULL DEFAULT 0,
     CONSTRAINT uniq_segment0name0deleted UNIQUE (name, deleted),
     CONSTRAINT uniq_segment0name_key0deleted UNIQUE (name_key, deleted),

@@ -17,9 +17,6 @@ CREATE TABLE IF NOT EXISTS failover_segments (
     -- ours
     name_key VARCHAR(255) NOT NULL,
     trust_reports BOOLEAN NULL,
-    paused_by VARCHAR(255) NOT NULL DEFAULT '',
-    paused_reason TEXT NULL,
-    paused_until DATETIME NULL,
     touch INTEGER NOT NULL DEFAULT 0
 );
 

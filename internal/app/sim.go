@@ -18,6 +18,7 @@ type SimOptions struct {
 	PageLimit int     // longest page of a list
 	Scale     float64 // of every duration: 0.1 is ten times as fast
 	Capacity  int     // instances that a host can hold
+	Rate      float64 // evacuations a second that the whole cloud carries out; 0: no limit
 	Log       *slog.Logger
 }
 
@@ -31,7 +32,9 @@ func Sim(ctx context.Context, o SimOptions) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	cloud := sim.New(sim.Options{Seed: o.Seed, Hosts: hosts, Instances: o.Instances, Scale: o.Scale, Capacity: o.Capacity})
+	cloud := sim.New(sim.Options{
+		Seed: o.Seed, Hosts: hosts, Instances: o.Instances, Scale: o.Scale, Capacity: o.Capacity, Rate: o.Rate,
+	})
 	server := simhttp.New(cloud, simhttp.Options{PageLimit: o.PageLimit})
 	a := &App{log: o.Log, url: "http://" + l.Addr().String()}
 	a.closing(func() error { return closeListener(l) })

@@ -25,7 +25,7 @@ injected, below /sim.`,
   curl -s http://127.0.0.1:18774/sim/state                      what is true, not what Nova believes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Log = plainLog(env.Stderr)
-			if o.Hosts < 0 || o.Instances < 0 || o.PageLimit < 0 || o.Capacity < 0 || o.Scale <= 0 {
+			if o.Hosts < 0 || o.Instances < 0 || o.PageLimit < 0 || o.Capacity < 0 || o.Rate < 0 || o.Scale <= 0 {
 				return usagef("numbers are not negative, and --scale is above 0")
 			}
 			if o.Hosts == 0 && o.Instances > 0 {
@@ -47,5 +47,6 @@ injected, below /sim.`,
 	f.IntVar(&o.PageLimit, "page-limit", 0, "longest page of a list (default 1000, as Nova's max_limit)")
 	f.Float64Var(&o.Scale, "scale", 1, "of every duration: 0.1 makes the cloud ten times as fast")
 	f.IntVar(&o.Capacity, "capacity", 0, "instances that a host can hold (default: any number)")
+	f.Float64Var(&o.Rate, "rate", 0, "evacuations a second that the whole cloud carries out (default: any number)")
 	return cmd
 }

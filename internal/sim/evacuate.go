@@ -16,6 +16,7 @@ type order struct {
 	record  *migration
 	action  *action
 	begun   time.Time
+	done    time.Time // when the instance had arrived; zero before, and when it never did
 	ended   bool
 	run     int      // of the destination's nova-compute that works at it
 	waiting []*order // came to a destination while this one was being rebuilt

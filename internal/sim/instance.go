@@ -96,9 +96,11 @@ type Instance struct {
 	UpdatedAt    time.Time
 	Fault        *Fault
 
-	Evacuations int      // orders that Nova took
-	Wrecks      int      // orders that damaged it
-	Running     []string // hosts where it really runs
+	Evacuations int       // orders that Nova took
+	OrderedAt   time.Time // when Nova took the last one; zero without one
+	ArrivedAt   time.Time // when that one had brought it to its destination; zero before
+	Wrecks      int       // orders that damaged it
+	Running     []string  // hosts where it really runs
 }
 
 // InstanceSpec describes new instances. Empty fields: active, of project demo, named after their number.
@@ -193,6 +195,9 @@ func (c *Cloud) show(ins *instance) Instance {
 		Locked: ins.locked, LockedReason: ins.lockedBy, Metadata: maps.Clone(ins.metadata), FromVolume: ins.volume,
 		CreatedAt: c.stamp(ins.created), UpdatedAt: c.stamp(ins.updated),
 		Evacuations: len(ins.orders), Wrecks: ins.wrecks, Running: ins.runningOn(),
+	}
+	if n := len(ins.orders); n > 0 {
+		out.OrderedAt, out.ArrivedAt = ins.orders[n-1].begun, ins.orders[n-1].done
 	}
 	if ins.fault != nil && out.Status == "ERROR" {
 		f := *ins.fault

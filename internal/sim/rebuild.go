@@ -84,6 +84,7 @@ func (c *Cloud) arrive(o *order, begun time.Time) {
 	ins.statusOf = nil
 	c.setHost(ins, o.dest)
 	c.event(o.action, "compute_rebuild_instance", o.dest, begun, false)
+	o.done = c.now
 	c.end(o, "done")
 }
 

@@ -112,11 +112,19 @@ func showInstance(ins sim.Instance) object {
 		"id": ins.ID, "name": ins.Name, "host": null(ins.Host), "status": ins.Status, "vm_state": ins.VMState,
 		"task_state": null(ins.TaskState), "power_state": ins.PowerState, "locked": ins.Locked,
 		"locked_reason": null(ins.LockedReason), "metadata": metadata, "evacuations": ins.Evacuations, "wrecks": ins.Wrecks,
-		"running_on": running,
+		"ordered_at": instant(ins.OrderedAt), "arrived_at": instant(ins.ArrivedAt), "running_on": running,
 	}
 }
 
 func precise(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// instant is a time that may not have come.
+func instant(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return precise(t)
+}
 
 func (s *Server) listCalls(r *request) reply {
 	var since int64

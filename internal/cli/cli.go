@@ -13,9 +13,13 @@ import (
 
 // Exit codes.
 const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
+	exitOK       = 0
+	exitFailed   = 1
+	exitUsage    = 2   // wrong arguments; the api's 400 too
+	exitNotFound = 3   // there is no such thing
+	exitRefused  = 4   // the api, or Keystone, says no
+	exitAway     = 5   // the api, or Keystone, does not answer or cannot now
+	exitStopped  = 130 // by Ctrl-C, as shells have it
 )
 
 // Env is what a run of the command line touches of its process.
@@ -50,8 +54,9 @@ func Main(ctx context.Context, env Env) int {
 	case errors.Is(err, errSilent):
 		return exitFailed
 	default:
-		fmt.Fprintf(env.Stderr, "salvor: %v\n", err)
-		return exitFailed
+		text, code := explain(err)
+		fmt.Fprintf(env.Stderr, "salvor: %s\n", text)
+		return code
 	}
 }
 
@@ -89,8 +94,9 @@ the same API, the same masakari.conf.`,
 	root.AddCommand(
 		serveCommand(env), apiCommand(env), engineCommand(env),
 		demoCommand(env), simCommand(env),
-		recoveryCommand(env), hostCommand(env),
-		dbCommand(env), configCommand(env), versionCommand(),
+		segmentCommand(env), hostCommand(env), notificationCommand(env), vmoveCommand(env), recoveryCommand(env),
+		pauseCommand(env), resumeCommand(env),
+		dbCommand(env), configCommand(env), policyCommand(env), versionCommand(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	checkArguments(root)
@@ -116,14 +122,36 @@ func checkArguments(cmd *cobra.Command) {
 			}
 		} else if check := c.Args; check != nil {
 			c.Args = func(c *cobra.Command, args []string) error {
-				if err := check(c, args); err != nil {
-					return &usageError{err}
+				if check(c, args) != nil {
+					return usagef("%s", wrongArguments(c, args))
 				}
 				return nil
 			}
 		}
 		checkArguments(c)
 	}
+}
+
+// wrongArguments says what is missing, or is one too many, by the names in the command's first line.
+func wrongArguments(c *cobra.Command, args []string) string {
+	var names []string
+	needed := 0
+	for _, word := range strings.Fields(c.Use)[1:] {
+		if strings.HasPrefix(word, "-") {
+			break
+		}
+		names = append(names, word)
+		if !strings.HasPrefix(word, "[") {
+			needed++
+		}
+	}
+	if len(args) < needed {
+		return fmt.Sprintf("%s is missing", strings.TrimSuffix(names[len(args)], "..."))
+	}
+	if len(names) == 0 {
+		return fmt.Sprintf("%q is one too many: there are no arguments", args[0])
+	}
+	return fmt.Sprintf("%q is one too many: expected %s", args[len(names)], strings.Join(names, " "))
 }
 
 func suggestion(c *cobra.Command, name string) string {

@@ -14,13 +14,14 @@ func configCommand(env Env) *cobra.Command {
 		GroupID: groupOperate,
 		Short:   "Show options, and what is set",
 		Example: `  salvor config show --config-file /etc/masakari/masakari.conf
+  salvor config check --config-file /etc/masakari/masakari.conf
   salvor config sample > masakari.conf`,
 	}
 	print := func(text func() string) func(*cobra.Command, []string) {
 		return func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), text()) }
 	}
 	cmd.AddCommand(
-		showConfigCommand(env),
+		showConfigCommand(env), checkConfigCommand(env),
 		&cobra.Command{Use: "sample", Args: cobra.NoArgs, Short: "Print a masakari.conf with every option at its default", Run: print(config.Sample)},
 		&cobra.Command{Use: "reference", Args: cobra.NoArgs, Short: "Print the reference of all options, as Markdown", Run: print(config.Reference)},
 	)
@@ -41,7 +42,7 @@ as for a misspelled option, and errors go to standard error; with an error the e
 		for _, w := range warnings {
 			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w)
 		}
-		if err != nil {
+		if c == nil {
 			return err
 		}
 		group := ""
@@ -58,6 +59,9 @@ as for a misspelled option, and errors go to standard error; with an error the e
 				note = ", without effect"
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s = %s  # %s%s\n", set.Option, set.Value, set.Source, note)
+		}
+		if err != nil {
+			return fmt.Errorf("%w\nNothing starts with it, and what is wrong is not shown above", err)
 		}
 		return nil
 	}

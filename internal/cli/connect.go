@@ -1,62 +1,98 @@
 package cli
 
 import (
-	"encoding/json"
-	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/salvor-ha/salvor/internal/client"
 )
 
-// defaultURL is where an api without any configuration listens.
 const defaultURL = "http://127.0.0.1:15868"
 
-// connection are the flags of every command that speaks to an api.
+// connection is how a command reaches the API, and how it prints what it got.
 type connection struct {
-	env  Env
-	url  string
-	json bool
+	env     Env
+	url     string
+	cloud   string
+	format  string
+	json    bool
+	columns []string
 }
 
 func addConnection(cmd *cobra.Command, env Env) *connection {
 	c := &connection{env: env}
-	cmd.PersistentFlags().StringVar(&c.url, "url", "", "the api's URL (default: SALVOR_URL; else, with OS_AUTH_URL, what Keystone's "+
-		"catalog says; else "+defaultURL+")")
-	cmd.PersistentFlags().BoolVar(&c.json, "json", false, "print JSON")
+	f := cmd.PersistentFlags()
+	where := "the api's URL (default: SALVOR_URL; else, with an account, what Keystone's catalog says; else " + defaultURL + ")"
+	f.StringVar(&c.url, "url", "", where)
+	f.StringVar(&c.url, "endpoint", "", where)
+	_ = f.MarkHidden("endpoint") // the flag is there; it is what OpenStack's clients call it
+	f.StringVar(&c.cloud, "os-cloud", "", "the account of this name in clouds.yaml (default: OS_CLOUD; else the variables OS_*)")
+	f.StringVarP(&c.format, "output", "o", "table", "table, json or yaml")
+	f.BoolVar(&c.json, "json", false, "the same as -o json")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	cmd.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if c.json {
+			c.format = "json"
+		}
+		return checkFormat(c.format)
+	}
 	return c
 }
 
-// open makes a client: with the account of the variables OS_* where they are set, as for OpenStack's own clients.
+// addColumns lets a command's table be chosen.
+func (c *connection) addColumns(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVarP(&c.columns, "columns", "c", nil, "of the table, by their names in JSON, such as uuid,name")
+}
+
+// open finds the api and the account as OpenStack's own clients do.
 func (c *connection) open() (*client.Client, error) {
+	found, err := client.Find(c.env.Environ, c.cloud)
+	if err != nil {
+		return nil, err
+	}
 	conf := client.Config{URL: c.url}
 	if conf.URL == "" {
 		conf.URL = lookup(c.env.Environ, "SALVOR_URL")
 	}
-	if login, ok := client.LoginFrom(c.env.Environ); ok {
-		conf.Auth = client.NewKeystone(login)
+	if conf.URL == "" {
+		conf.URL = found.Endpoint
+	}
+	if conf.HTTP, err = found.TLS.HTTP(time.Minute); err != nil {
+		return nil, err
+	}
+	if found.HasLogin {
+		if found.Login.HTTP, err = found.TLS.HTTP(30 * time.Second); err != nil {
+			return nil, err
+		}
+		conf.Auth = client.NewKeystone(found.Login)
 	} else if conf.URL == "" {
 		conf.URL = defaultURL
 	}
-	return client.New(conf)
+	cl, err := client.New(conf)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return cl, nil
+}
+
+// with makes a command of what needs the API.
+func (c *connection) with(do func(cmd *cobra.Command, api *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		api, err := c.open()
+		if err != nil {
+			return err
+		}
+		return do(cmd, api, args)
+	}
 }
 
 func lookup(environ []string, name string) string {
 	for _, e := range environ {
-		if len(e) > len(name) && e[:len(name)] == name && e[len(name)] == '=' {
-			return e[len(name)+1:]
+		if value, ok := strings.CutPrefix(e, name+"="); ok {
+			return value
 		}
 	}
 	return ""
-}
-
-// print writes v as JSON, or by text.
-func (c *connection) print(cmd *cobra.Command, v any, text func() string) error {
-	if !c.json {
-		_, err := fmt.Fprint(cmd.OutOrStdout(), text())
-		return err
-	}
-	enc := json.NewEncoder(cmd.OutOrStdout())
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }

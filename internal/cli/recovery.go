@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/salvor-ha/salvor/internal/client"
+	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/wire"
 )
 
@@ -15,33 +19,45 @@ func recoveryCommand(env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "recovery",
 		GroupID: groupOperate,
-		Short:   "Look at a recovery, and give orders to it",
+		Short:   "Look at recoveries, and give orders to them",
 		Long: `Looks at the recovery of a notification, and gives orders to it. Who works on it acts on an order
 within seconds. Every order is kept in the recovery's history with the name of who gave it.
 
-The api is found, and the account taken, as OpenStack's own clients do: by the variables OS_*.`,
-		Example: `  salvor recovery show NOTIFICATION
-  salvor recovery hold NOTIFICATION --reason "switch is being replaced" --for 2h
-  salvor recovery release NOTIFICATION
+NOTIFICATION is a notification's uuid or, where that is unambiguous, its host. The api is found, and the account taken, as
+OpenStack's own clients do: by clouds.yaml (--os-cloud, OS_CLOUD), or by the variables OS_*.`,
+		Example: `  salvor recovery list
+  salvor recovery watch cmp-01
+  salvor recovery hold cmp-01 --reason "switch is being replaced" --for 2h
+  salvor recovery release cmp-01
   salvor recovery retry NOTIFICATION --move VMOVE
   salvor recovery cancel NOTIFICATION --reason "host is back"`,
 	}
 	conn := addConnection(cmd, env)
 	cmd.AddCommand(
+		listRecoveries(conn),
 		&cobra.Command{
 			Use: "show NOTIFICATION", Args: cobra.ExactArgs(1), Short: "Where it stands, what it waits for, and all that happened",
-			RunE: func(cmd *cobra.Command, args []string) error {
-				c, err := conn.open()
+			ValidArgsFunction: conn.completeNames(openNotifications, 1),
+			RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+				id, err := notificationOf(cmd.Context(), api, args[0])
 				if err != nil {
 					return err
 				}
-				r, err := c.Recovery(cmd.Context(), args[0])
+				r, err := api.Recovery(cmd.Context(), id)
 				if err != nil {
 					return err
 				}
-				return conn.print(cmd, r, func() string { return describe(r) })
-			},
+				if conn.format != "table" {
+					return conn.print(cmd, r, nil)
+				}
+				n, host, err := about(cmd.Context(), api, id)
+				if err != nil {
+					return err
+				}
+				return conn.print(cmd, r, func() string { return describe(r, n, host) })
+			}),
 		},
+		watchCommand(conn),
 		orderCommand(conn, client.Cancel, "Order nothing more, let orders in flight end, and fail it"),
 		orderCommand(conn, client.Hold, "Order nothing more until it is released"),
 		orderCommand(conn, client.Release, "Let it pass the gate that it waits at, or end a hold"),
@@ -50,82 +66,147 @@ The api is found, and the account taken, as OpenStack's own clients do: by the v
 	return cmd
 }
 
+func listRecoveries(conn *connection) *cobra.Command {
+	host, wanted := "", openStatuses
+	cmd := &cobra.Command{
+		Use: "list", Args: cobra.NoArgs, Short: "List what is not done with, and what it waits for",
+		Example: `  salvor recovery list
+  salvor recovery list --status failed --host cmp-01`,
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&wanted, "status", openStatuses, "only those in it; given again or with commas: new, running, error, failed, ignored, finished")
+	f.String("type", "", "only those of it: COMPUTE_HOST, VM or PROCESS")
+	f.StringVar(&host, "host", "", "only those of it, by name or uuid")
+	words(cmd, "status", statuses...)
+	words(cmd, "type", reportTypes...)
+	_ = cmd.RegisterFlagCompletionFunc("host", conn.completeNames(namesOfHosts, 0)) // the flag is there
+	conn.addColumns(cmd)
+	p := addPaging(cmd, false)
+	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, _ []string) error {
+		for _, s := range wanted {
+			if !slices.Contains(statuses, s) {
+				return usagef("--status %q: expected %s", s, strings.Join(statuses, ", "))
+			}
+		}
+		filters := url.Values{}
+		filter(cmd, filters, "type", "type")
+		q, err := p.query(filters)
+		if err != nil {
+			return err
+		}
+		names, err := namedHosts(cmd.Context(), api, conn, host, filters)
+		if err != nil {
+			return err
+		}
+		l := conn.list(cmd, "notification_uuid", "type", "source_host_uuid=host", "status", "created_at=since", "message")
+		more := false
+		for _, s := range wanted {
+			filters.Set("status", s)
+			if p.limit > 0 && !p.all {
+				if q.Limit = p.limit - l.rows; q.Limit == 0 {
+					more = true
+					break
+				}
+			}
+			further, err := api.EachNotification(cmd.Context(), q, func(page []wire.Notification) error { return l.add(aboutHosts(page, names)) })
+			if err != nil {
+				return err
+			}
+			more = more || further
+		}
+		p.tellMore(cmd, more, "")
+		return l.end()
+	})
+	return cmd
+}
+
 func orderCommand(conn *connection, order client.Order, short string) *cobra.Command {
 	var words client.Words
-	var lasts time.Duration
+	var lasts span
 	var move string
-	cmd := &cobra.Command{Use: string(order) + " NOTIFICATION", Args: cobra.ExactArgs(1), Short: short}
+	cmd := &cobra.Command{
+		Use: string(order) + " NOTIFICATION", Args: cobra.ExactArgs(1), Short: short, ValidArgsFunction: conn.completeNames(openNotifications, 1),
+	}
 	cmd.Flags().StringVar(&words.Reason, "reason", "", "why; kept with the recovery")
 	switch order {
 	case client.Hold:
 		_ = cmd.MarkFlagRequired("reason") // the flag is there
-		cmd.Flags().DurationVar(&lasts, "for", 0, "how long, such as 30m or 2h (default: until released)")
+		cmd.Flags().Var(&lasts, "for", "how long, such as 30m or 2h (default: until released)")
 	case client.Retry:
 		cmd.Flags().StringVar(&move, "move", "", "the uuid of one move: only that instance is tried again")
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+		id, err := notificationOf(cmd.Context(), api, args[0])
+		if err != nil {
+			return err
+		}
 		if lasts != 0 {
-			words.Until = time.Now().Add(lasts)
+			words.Until = time.Now().Add(time.Duration(lasts))
 		}
-		c, err := conn.open()
+		before, err := api.Recovery(cmd.Context(), id)
 		if err != nil {
 			return err
 		}
-		var r wire.Recovery
+		var after wire.Recovery
 		if move != "" {
-			r, err = c.RetryMove(cmd.Context(), args[0], move, words)
+			after, err = api.RetryMove(cmd.Context(), id, move, words)
 		} else {
-			r, err = c.Order(cmd.Context(), args[0], order, words)
+			after, err = api.Order(cmd.Context(), id, order, words)
 		}
 		if err != nil {
 			return err
 		}
-		return conn.print(cmd, r, func() string { return describe(r) })
-	}
+		return conn.print(cmd, after, func() string { return ordered(order, before, after) })
+	})
 	return cmd
 }
 
-func hostCommand(env Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "host", GroupID: groupOperate, Short: "Say what you know of a host",
-		Example: `  salvor host confirm-off cmp-01 --reason "pulled the power cord, rack 4"`,
+// ordered says what an order has set going: who works on the recovery has yet to act on it.
+func ordered(order client.Order, before, after wire.Recovery) string {
+	var b strings.Builder
+	who := "the next engine that takes it up"
+	if after.Unit != nil && after.Unit.Engine != nil {
+		who = "engine " + *after.Unit.Engine
 	}
-	conn := addConnection(cmd, env)
-	reason := ""
-	confirm := &cobra.Command{
-		Use: "confirm-off HOST", Args: cobra.ExactArgs(1), Short: "Give your word that a host is off: it is then recovered",
-		Long: `Gives your word that a host is off. It is the proof of death that salvor lacks when a monitor was not
-certain and nothing can fence the host. Be sure: if the host still runs, its instances run twice.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := conn.open()
-			if err != nil {
-				return err
-			}
-			n, err := c.ConfirmOff(cmd.Context(), args[0], reason)
-			if err != nil {
-				return err
-			}
-			return conn.print(cmd, n, func() string {
-				return fmt.Sprintf("notification %s is %s; watch it: salvor recovery show %[1]s\n", n.NotificationUUID, n.Status)
-			})
-		},
+	fmt.Fprintf(&b, "%s is asked for; %s acts on it within seconds\n", order, who)
+	if before.Unit != nil {
+		if h := before.Unit.Hold; h != nil && (after.Unit == nil || after.Unit.Hold == nil) {
+			fmt.Fprintf(&b, "this ends the hold by %s: %s\n", h.By, h.Reason)
+		}
+		if g := before.Unit.Held; g != nil && order == client.Release {
+			fmt.Fprintf(&b, "it waited at gate %s: %s\n", g.Gate, g.Reason)
+		}
 	}
-	confirm.Flags().StringVar(&reason, "reason", "", "how you know; kept with the recovery")
-	_ = confirm.MarkFlagRequired("reason") // the flag is there
-	cmd.AddCommand(confirm)
-	return cmd
+	if after.Unit != nil && after.Unit.Hold != nil && order == client.Retry {
+		fmt.Fprintf(&b, "it stays held by %s: salvor recovery release %s\n", after.Unit.Hold.By, after.NotificationUUID)
+	}
+	fmt.Fprintf(&b, "follow it: salvor recovery watch %s\n", after.NotificationUUID)
+	return b.String()
 }
 
-// describe renders a recovery for people.
-func describe(r wire.Recovery) string {
+// about finds what a notification reported, and of which host: its name or, where it has been removed, its uuid.
+func about(ctx context.Context, api *client.Client, id string) (wire.Notification, string, error) {
+	n, err := api.Notification(ctx, id)
+	if err != nil {
+		return n, "", err
+	}
+	names, err := hostNames(ctx, api)
+	if name := names[n.SourceHostUUID]; name != "" {
+		return n, name, err
+	}
+	return n, n.SourceHostUUID, err
+}
+
+func describe(r wire.Recovery, n wire.Notification, host string) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-13s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("notification", "%s", r.NotificationUUID)
+	line("reported", "%s %s of %s", n.Type, n.Payload[ha.KeyEvent], host)
 	line("status", "%s", r.Status)
-	if r.Message != nil && *r.Message != "" {
-		line("message", "%s", *r.Message)
+	if text := outcome(r, n.Payload); text != "" {
+		line("message", "%s", text)
 	}
 	if u := r.Unit; u != nil {
 		line("step", "%s, attempt %d", orNone(u.Step), u.Attempt)
@@ -168,18 +249,43 @@ func describe(r wire.Recovery) string {
 }
 
 // timelineLine is one entry, with the seconds since the first. An act's text names the act; a gate's does not name the gate.
+// outcome is the message or, of what has ended without one, what came of it.
+func outcome(r wire.Recovery, payload map[string]string) string {
+	if r.Message != nil && *r.Message != "" {
+		return *r.Message
+	}
+	switch {
+	case !ended(r):
+		return ""
+	case payload[ha.KeyEvent] == ha.EventStarted:
+		return "noted: it is back. What salvor changed of it is taken back, as soon as that is safe"
+	}
+	for _, e := range slices.Backward(r.Timeline) {
+		if e.Kind == string(ha.EntryNote) {
+			return what(e)
+		}
+	}
+	return "there was nothing to do"
+}
+
 func timelineLine(first, e wire.TimelineEntry) string {
-	what := e.Text
+	text := what(e)
+	if e.Open {
+		text += "  (no answer yet)"
+	}
+	return fmt.Sprintf("%s  %8.3f s  %-8s  %s\n", e.At.Format(time.DateTime), e.At.Sub(first.At.Time).Seconds(), e.Kind, printable(text))
+}
+
+// what an entry of the history tells.
+func what(e wire.TimelineEntry) string {
 	switch {
 	case e.Kind == "gate" && e.Task != nil:
-		what = *e.Task + ": " + what
+		return *e.Task + ": " + e.Text
 	case e.Kind == "task" && e.Task != nil && e.State != nil:
-		what = *e.Task + " " + *e.State
+		return *e.Task + " " + *e.State
+	default:
+		return e.Text
 	}
-	if e.Open {
-		what += "  (no answer yet)"
-	}
-	return fmt.Sprintf("%s  %8.3f s  %-8s  %s\n", e.At.Format(time.DateTime), e.At.Sub(first.At.Time).Seconds(), e.Kind, what)
 }
 
 func orNone(s string) string {

@@ -131,32 +131,61 @@ func request(ctx context.Context, method, u string, in any) (*http.Request, erro
 	return req, nil
 }
 
-// send carries a request out. Whatever is no success is a *wire.Fault, with the answer's own words where it has some.
+// send carries a request out. Errors are a *wire.Fault with the answer's own words, *UnreachableError, *StrangerError.
 func send(h *http.Client, req *http.Request, out any) (http.Header, error) {
+	site := req.URL.Scheme + "://" + req.URL.Host
 	resp, err := h.Do(req)
 	if err != nil {
-		return nil, err
+		var where *url.Error
+		if errors.As(err, &where) {
+			err = where.Err // it says method and URL, which the caller does
+		}
+		return nil, &UnreachableError{URL: site, Err: err}
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("reading the answer: %w", err)
+		return nil, &UnreachableError{URL: site, Err: fmt.Errorf("reading the answer: %w", err)}
 	}
 	if resp.StatusCode/100 != 2 {
-		return nil, faultOf(resp.StatusCode, raw)
+		f := faultOf(resp.StatusCode, raw)
+		if f.Message == "" || resp.StatusCode/100 == 3 {
+			return nil, &StrangerError{URL: site, Status: resp.StatusCode}
+		}
+		return nil, f
 	}
 	if out != nil {
 		if err := json.Unmarshal(raw, out); err != nil {
-			return nil, fmt.Errorf("reading the answer: %w", err)
+			return nil, &StrangerError{URL: site, Status: resp.StatusCode}
 		}
 	}
 	return resp.Header, nil
 }
 
+// UnreachableError says that nothing answered at the URL.
+type UnreachableError struct {
+	URL string
+	Err error
+}
+
+func (e *UnreachableError) Error() string { return fmt.Sprintf("%s does not answer: %v", e.URL, e.Err) }
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// StrangerError says that what answers at the URL is something else.
+type StrangerError struct {
+	URL    string
+	Status int // HTTP
+}
+
+func (e *StrangerError) Error() string {
+	return fmt.Sprintf("%s answers %d, and not as expected", e.URL, e.Status)
+}
+
+// faultOf reads a refusal. Its message is "" when it is none of the API's.
 func faultOf(status int, raw []byte) *wire.Fault {
 	f := &wire.Fault{}
-	if err := json.Unmarshal(raw, f); err != nil || f.Message == "" {
-		f.Message = http.StatusText(status)
+	if err := json.Unmarshal(raw, f); (err != nil || f.Message == "") && status/100 == 5 {
+		f.Message = http.StatusText(status) // a proxy's words are no JSON
 	}
 	f.Status = status
 	return f

@@ -15,10 +15,10 @@ import (
 type Login struct {
 	AuthURL                        string // with or without /v3
 	Token                          string
-	Username, Password             string
-	UserDomain                     string // name; "" is the domain default
-	Project, ProjectDomain         string // names; the domain "" is default
-	ProjectID                      string
+	Username, UserID, Password     string
+	UserDomain, UserDomainID       string // name or id; neither is the domain default
+	Project, ProjectID             string
+	ProjectDomain, ProjectDomainID string // of Project, as UserDomain
 	SystemScope                    string // "all"
 	CredentialID, CredentialSecret string
 	Region                         string // "": any
@@ -43,9 +43,10 @@ func LoginFrom(environ []string) (l Login, ok bool) {
 	}
 	l = Login{
 		AuthURL: env["OS_AUTH_URL"], Token: first("OS_TOKEN", "OS_AUTH_TOKEN"),
-		Username: env["OS_USERNAME"], Password: env["OS_PASSWORD"],
-		UserDomain: first("OS_USER_DOMAIN_NAME", "OS_DEFAULT_DOMAIN"), Project: first("OS_PROJECT_NAME", "OS_TENANT_NAME"),
-		ProjectDomain: first("OS_PROJECT_DOMAIN_NAME", "OS_DEFAULT_DOMAIN"), ProjectID: first("OS_PROJECT_ID", "OS_TENANT_ID"),
+		Username: env["OS_USERNAME"], UserID: env["OS_USER_ID"], Password: env["OS_PASSWORD"],
+		UserDomain: first("OS_USER_DOMAIN_NAME", "OS_DEFAULT_DOMAIN"), UserDomainID: env["OS_USER_DOMAIN_ID"],
+		Project: first("OS_PROJECT_NAME", "OS_TENANT_NAME"), ProjectID: first("OS_PROJECT_ID", "OS_TENANT_ID"),
+		ProjectDomain: first("OS_PROJECT_DOMAIN_NAME", "OS_DEFAULT_DOMAIN"), ProjectDomainID: env["OS_PROJECT_DOMAIN_ID"],
 		SystemScope: env["OS_SYSTEM_SCOPE"], CredentialID: env["OS_APPLICATION_CREDENTIAL_ID"],
 		CredentialSecret: env["OS_APPLICATION_CREDENTIAL_SECRET"], Region: env["OS_REGION_NAME"], Interface: env["OS_INTERFACE"],
 	}
@@ -70,6 +71,18 @@ type catalogService struct {
 		URL       string `json:"url"`
 	} `json:"endpoints"`
 }
+
+// LoginError says that Keystone gave no token: Err is a *wire.Fault when it refused, an *UnreachableError when it did not
+// answer.
+type LoginError struct {
+	URL string
+	Err error
+}
+
+func (e *LoginError) Error() string {
+	return fmt.Sprintf("logging in at Keystone %s: %v", e.URL, e.Err)
+}
+func (e *LoginError) Unwrap() error { return e.Err }
 
 // NewKeystone returns an Auth for the account; it calls Keystone when it is first asked.
 func NewKeystone(l Login) *Keystone {
@@ -137,7 +150,7 @@ func (k *Keystone) authenticate(ctx context.Context) error {
 	}
 	header, err := send(k.login.HTTP, req, &answer)
 	if err != nil {
-		return fmt.Errorf("logging in at Keystone %s: %w", k.login.AuthURL, err)
+		return &LoginError{URL: k.login.AuthURL, Err: err}
 	}
 	token := header.Get("X-Subject-Token")
 	if token == "" {
@@ -155,11 +168,14 @@ func (l Login) identity() (map[string]any, error) {
 			"application_credential": map[string]any{"id": l.CredentialID, "secret": l.CredentialSecret}}, nil
 	case l.Token != "":
 		return map[string]any{"methods": []string{"token"}, "token": map[string]any{"id": l.Token}}, nil
+	case l.UserID != "":
+		user := map[string]any{"id": l.UserID, "password": l.Password}
+		return map[string]any{"methods": []string{"password"}, "password": map[string]any{"user": user}}, nil
 	case l.Username != "":
-		user := map[string]any{"name": l.Username, "password": l.Password, "domain": domain(l.UserDomain)}
+		user := map[string]any{"name": l.Username, "password": l.Password, "domain": domain(l.UserDomain, l.UserDomainID)}
 		return map[string]any{"methods": []string{"password"}, "password": map[string]any{"user": user}}, nil
 	default:
-		return nil, errors.New("no account for Keystone: set OS_USERNAME and OS_PASSWORD, OS_TOKEN, or an application credential")
+		return nil, errors.New("no account for Keystone: set OS_USERNAME and OS_PASSWORD, OS_TOKEN, or an application credential, or choose a cloud of clouds.yaml with OS_CLOUD")
 	}
 }
 
@@ -173,15 +189,19 @@ func (l Login) scope() map[string]any {
 	case l.ProjectID != "":
 		return map[string]any{"project": map[string]any{"id": l.ProjectID}}
 	case l.Project != "":
-		return map[string]any{"project": map[string]any{"name": l.Project, "domain": domain(l.ProjectDomain)}}
+		return map[string]any{"project": map[string]any{"name": l.Project, "domain": domain(l.ProjectDomain, l.ProjectDomainID)}}
 	default:
 		return nil
 	}
 }
 
-func domain(name string) map[string]any {
-	if name == "" {
+func domain(name, id string) map[string]any {
+	switch {
+	case id != "":
+		return map[string]any{"id": id}
+	case name != "":
+		return map[string]any{"name": name}
+	default:
 		return map[string]any{"id": "default"} // as OpenStack's own clients do
 	}
-	return map[string]any{"name": name}
 }

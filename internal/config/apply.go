@@ -75,7 +75,7 @@ func (l *loader) apply(c *Config) []error {
 		}
 		c.index[[2]string{o.Group, o.Name}] = len(c.settings)
 		c.settings = append(c.settings, Setting{Group: o.Group, Option: o.Name, Value: o.show(texts), Source: v.source,
-			Set: v.set, Ignored: o.Ignored, Mutable: o.Mutable})
+			Set: v.set, Ignored: o.Ignored, Mutable: o.Mutable, text: NewSecret(strings.Join(texts, "\n"))})
 	}
 	return failures
 }

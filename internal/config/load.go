@@ -16,6 +16,7 @@ type Warning struct {
 	Group  string
 	Option string // "" for a whole group
 	Text   string
+	Older  bool // it has its effect, under an older name
 }
 
 func (w Warning) String() string { return place(w.File, w.Line) + ": " + w.Text }
@@ -34,7 +35,8 @@ func (e *ValueError) Error() string {
 }
 
 // Load reads the configuration. All errors are returned at once, joined; each names where it stands and what is
-// expected. Warnings are returned with and without an error.
+// expected. Warnings are returned with and without an error. A Config that comes with an error is good for nothing but
+// being shown: it lacks what is wrong.
 func Load(s Sources) (*Config, []Warning, error) { return load(s, Options()) }
 
 func load(s Sources, options []Option) (*Config, []Warning, error) {
@@ -60,7 +62,7 @@ func load(s Sources, options []Option) (*Config, []Warning, error) {
 	failures = append(failures, c.finish()...)
 	l.warnUnknown()
 	if err := errors.Join(failures...); err != nil {
-		return nil, l.warnings, err
+		return c, l.warnings, err
 	}
 	return c, l.warnings, nil
 }
@@ -179,7 +181,7 @@ func (l *loader) find(o *Option) *value {
 			continue
 		}
 		if name != o.Name {
-			l.warnings = append(l.warnings, Warning{File: f.path, Line: line, Group: o.Group, Option: o.Name,
+			l.warnings = append(l.warnings, Warning{File: f.path, Line: line, Group: o.Group, Option: o.Name, Older: true,
 				Text: fmt.Sprintf("%s is an older name: write [%s] %s", name, o.Group, o.Name)})
 		}
 		if !o.multi {

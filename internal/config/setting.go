@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 )
@@ -14,6 +15,32 @@ type Setting struct {
 	Set     bool   // somebody set it
 	Ignored bool   // accepted without effect
 	Mutable bool
+
+	text Secret // Value, not masked
+}
+
+// Change is an option that two configurations have with different values.
+type Change struct {
+	Group, Option string
+	Old, New      string // as they may be seen: two secrets look the same
+	Mutable       bool   // a running process can take it over
+}
+
+func (c Change) String() string { return fmt.Sprintf("[%s] %s = %s (was %s)", c.Group, c.Option, c.New, c.Old) }
+
+// Changes lists what another configuration has otherwise, in the order of the reference; options without effect are left out.
+func (c *Config) Changes(other *Config) []Change {
+	var all []Change
+	for _, s := range c.settings {
+		i, ok := other.index[[2]string{s.Group, s.Option}]
+		if !ok || s.Ignored {
+			continue
+		}
+		if o := other.settings[i]; !o.text.Equal(s.text) {
+			all = append(all, Change{Group: s.Group, Option: s.Option, Old: s.Value, New: o.Value, Mutable: s.Mutable})
+		}
+	}
+	return all
 }
 
 // Effective lists every option with its value and where that comes from, in the order of the reference.

@@ -35,6 +35,12 @@ func New(cfg Config) (*Validator, error) {
 	return &Validator{cfg: cfg, session: &session{cfg: cfg, http: client}, cache: newCache(cfg.CacheSize)}, nil
 }
 
+// Check logs in with salvor's own account, as validating a first token would; nothing is validated.
+func (v *Validator) Check(ctx context.Context) error {
+	_, err := v.session.identity(ctx)
+	return err
+}
+
 // identityHeaders are those with which keystonemiddleware tells an application who calls. From a client they are lies.
 var identityHeaders = []string{
 	"X-Identity-Status", "X-Service-Identity-Status", "X-Domain-Id", "X-Domain-Name", "X-Project-Id", "X-Project-Name",

@@ -13,7 +13,14 @@ import (
 // ruleset is a parsed set of rules, and the name of the one that stands in for those that are missing.
 type ruleset struct {
 	checks   map[string]check
+	origins  map[string]origin // of each check
 	fallback string
+}
+
+// origin is where a rule stands, and its text.
+type origin struct {
+	text   string
+	source string // file:line, or "default"
 }
 
 func (s ruleset) allows(rule string, q question) bool {
@@ -28,13 +35,13 @@ func (s ruleset) allows(rule string, q question) bool {
 
 // load reads the default rules and, over them, those of the files in order.
 func load(files []string, fallback string) (ruleset, error) {
-	s := ruleset{checks: map[string]check{}, fallback: fallback}
+	s := ruleset{checks: map[string]check{}, origins: map[string]origin{}, fallback: fallback}
 	for name, expression := range defaults() {
 		c, err := parse(expression)
 		if err != nil {
 			return s, fmt.Errorf("default rule %s: %w", name, err)
 		}
-		s.checks[name] = c
+		s.checks[name], s.origins[name] = c, origin{expression, "default"}
 	}
 	for _, f := range files {
 		if err := s.addFile(f); err != nil {
@@ -71,7 +78,7 @@ func (s ruleset) addFile(path string) error {
 		if err != nil {
 			return fmt.Errorf("line %d: rule %s: %w", e.line, e.key, err)
 		}
-		s.checks[e.key] = c
+		s.checks[e.key], s.origins[e.key] = c, origin{e.value, fmt.Sprintf("%s:%d", path, e.line)}
 	}
 	return nil
 }

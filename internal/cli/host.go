@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"fmt"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/salvor-ha/salvor/internal/client"
+	"github.com/salvor-ha/salvor/internal/wire"
+)
+
+func hostCommand(env Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "host", GroupID: groupOperate, Short: "Look at hosts, register and change them",
+		Long: `Looks at the hosts of segments, registers and changes them. A host is named by its name or its uuid;
+--segment is needed only to register one.`,
+		Example: `  salvor host list
+  salvor host create cmp-01 --segment rack-4
+  salvor host update cmp-01 --on-maintenance=false
+  salvor host confirm-off cmp-01 --reason "pulled the power cord, rack 4"`,
+	}
+	conn := addConnection(cmd, env)
+	segment := ""
+	cmd.PersistentFlags().StringVar(&segment, "segment", "", "its segment, by name or uuid (default: any)")
+	_ = cmd.RegisterFlagCompletionFunc("segment", conn.completeNames(segmentNames, 0)) // the flag is there
+	show := &cobra.Command{
+		Use: "show HOST", Args: cobra.ExactArgs(1), Short: "Show one with all its properties", ValidArgsFunction: conn.completeNames(namesOfHosts, 1),
+		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+			h, err := hostOf(cmd.Context(), api, segment, args[0])
+			if err != nil {
+				return err
+			}
+			return conn.show(cmd, h)
+		}),
+	}
+	conn.addColumns(show)
+	cmd.AddCommand(listHosts(conn, &segment), show, createHost(conn, &segment), updateHost(conn, &segment), deleteHost(conn, &segment), confirmOff(conn))
+	return cmd
+}
+
+func listHosts(conn *connection, segment *string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Args: cobra.NoArgs, Short: "List the hosts of one segment, or of all",
+		Example: `  salvor host list --on-maintenance
+  salvor host list --segment rack-4 --reserved --sort name:asc`,
+	}
+	f := cmd.Flags()
+	f.String("type", "", "only those of it")
+	f.Bool("reserved", true, "only those that are, or with =false are not, reserved")
+	f.Bool("on-maintenance", true, "only those that are, or with =false are not, on maintenance")
+	conn.addColumns(cmd)
+	p := addPaging(cmd, true)
+	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, _ []string) error {
+		filters := url.Values{}
+		filter(cmd, filters, "type", "type")
+		filter(cmd, filters, "reserved", "reserved")
+		filter(cmd, filters, "on-maintenance", "on_maintenance")
+		q, err := p.query(filters)
+		if err != nil {
+			return err
+		}
+		if q.Marker != "" && *segment == "" {
+			return usagef("--marker needs --segment: only the hosts of one segment have an order")
+		}
+		l, last := conn.list(cmd, "uuid", "name", "failover_segment.name=segment", "type", "reserved", "on_maintenance", "control_attributes"), ""
+		more, err := eachHost(cmd.Context(), api, *segment, q, func(page []wire.Host) error {
+			last = page[len(page)-1].UUID
+			return l.add(rowsOf(page))
+		})
+		if err != nil {
+			return err
+		}
+		if *segment == "" {
+			last = ""
+		}
+		p.tellMore(cmd, more, last)
+		return l.end()
+	})
+	return cmd
+}
+
+func createHost(conn *connection, segment *string) *cobra.Command {
+	h := client.NewHost{}
+	cmd := &cobra.Command{
+		Use: "create HOST --segment SEGMENT", Args: cobra.ExactArgs(1), Short: "Register a host in a segment", ValidArgsFunction: cobra.NoFileCompletions,
+		Long: `Registers a host. Its name must be that of its compute service in Nova (openstack compute service list).`,
+		Example: `  salvor host create cmp-01 --segment rack-4
+  salvor host create spare-01 --segment rack-4 --reserved`,
+	}
+	f := cmd.Flags()
+	f.StringVar(&h.Type, "type", "COMPUTE", "free text, of letters and digits")
+	f.StringVar(&h.ControlAttributes, "control-attributes", "SSH", "free text")
+	f.BoolVar(&h.Reserved, "reserved", false, "keep it free for the instances of a dead host")
+	f.BoolVar(&h.OnMaintenance, "on-maintenance", false, "do not recover it yet")
+	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+		if *segment == "" {
+			return usagef("--segment is missing: where does %s belong?", args[0])
+		}
+		s, err := segmentOf(cmd.Context(), api, *segment)
+		if err != nil {
+			return err
+		}
+		h.Name = args[0]
+		made, err := api.CreateHost(cmd.Context(), s.UUID, h)
+		if err != nil {
+			return err
+		}
+		return conn.show(cmd, made)
+	})
+	return cmd
+}
+
+func updateHost(conn *connection, segment *string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "update HOST", Args: cobra.ExactArgs(1), Short: "Change a host", ValidArgsFunction: conn.completeNames(namesOfHosts, 1),
+		Long: `Changes what is given, and nothing else. A host with a notification that is not done with is refused.
+--on-maintenance=false says that you have looked at a host that died: it is recovered again when it dies again.`,
+		Example: `  salvor host update cmp-01 --on-maintenance
+  salvor host update cmp-01 --on-maintenance=false`,
+	}
+	f := cmd.Flags()
+	f.String("name", "", "its new name, that of its compute service in Nova")
+	f.String("type", "", "free text, of letters and digits")
+	f.String("control-attributes", "", "free text")
+	f.Bool("reserved", true, "keep it free for the instances of a dead host; =false: no longer")
+	f.Bool("on-maintenance", true, "do not recover it; =false: recover it again")
+	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+		changes, err := changed(cmd, map[string]string{
+			"name": "name", "type": "type", "control-attributes": "control_attributes", "reserved": "reserved", "on-maintenance": "on_maintenance",
+		})
+		if err != nil {
+			return err
+		}
+		h, err := hostOf(cmd.Context(), api, *segment, args[0])
+		if err == nil {
+			h, err = api.UpdateHost(cmd.Context(), h.FailoverSegmentID, h.UUID, changes)
+		}
+		if err != nil {
+			return err
+		}
+		return conn.show(cmd, h)
+	})
+	return cmd
+}
+
+func deleteHost(conn *connection, segment *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete HOST...", Args: cobra.MinimumNArgs(1), Short: "Take hosts out of their segments", ValidArgsFunction: conn.completeNames(namesOfHosts, 0),
+		Long: `Takes hosts out of their segments: nothing recovers them any more. One with a notification that is not
+done with is refused. The others are taken out all the same.`,
+		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+			return eachArgument(cmd, args, func(arg string) error {
+				h, err := hostOf(cmd.Context(), api, *segment, arg)
+				if err == nil {
+					err = api.DeleteHost(cmd.Context(), h.FailoverSegmentID, h.UUID)
+				}
+				if err == nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "host %s (%s) is taken out of segment %s\n", h.Name, h.UUID, h.FailoverSegment.Name)
+				}
+				return err
+			})
+		}),
+	}
+}
+
+func confirmOff(conn *connection) *cobra.Command {
+	reason := ""
+	cmd := &cobra.Command{
+		Use: "confirm-off HOST", Args: cobra.ExactArgs(1), Short: "Give your word that a host is off: it is then recovered",
+		ValidArgsFunction: conn.completeNames(namesOfHosts, 1),
+		Long: `Gives your word that a host is off. It is the proof of death that salvor lacks when a monitor was not
+certain and nothing can fence the host. Be sure: if the host still runs, its instances run twice.`,
+		Example: `  salvor host confirm-off cmp-01 --reason "pulled the power cord, rack 4"`,
+		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+			n, err := api.ConfirmOff(cmd.Context(), args[0], reason)
+			if err != nil {
+				return err
+			}
+			return conn.print(cmd, n, func() string {
+				return fmt.Sprintf("notification %s is %s; watch it: salvor recovery watch %[1]s\n", n.NotificationUUID, n.Status)
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "how you know; kept with the recovery")
+	_ = cmd.MarkFlagRequired("reason") // the flag is there
+	return cmd
+}

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/salvor-ha/salvor/internal/client"
+	"github.com/salvor-ha/salvor/internal/wire"
+)
+
+var recoveryMethods = []string{"auto", "reserved_host", "auto_priority", "rh_priority"}
+
+func segmentCommand(env Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "segment", GroupID: groupOperate, Short: "Look at segments, make and change them",
+		Long: `Looks at failover segments, makes and changes them: hosts whose instances may go to each other. A segment
+is named by its name or its uuid.`,
+		Example: `  salvor segment list
+  salvor segment create rack-4 --recovery-method auto
+  salvor segment update rack-4 --enabled=false
+  salvor segment show rack-4 -o json`,
+	}
+	conn := addConnection(cmd, env)
+	show := &cobra.Command{
+		Use: "show SEGMENT", Args: cobra.ExactArgs(1), Short: "Show one with all its properties", ValidArgsFunction: conn.completeNames(segmentNames, 1),
+		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+			s, err := segmentOf(cmd.Context(), api, args[0])
+			if err != nil {
+				return err
+			}
+			return conn.show(cmd, s)
+		}),
+	}
+	conn.addColumns(show)
+	cmd.AddCommand(listSegments(conn), show, createSegment(conn), updateSegment(conn), deleteSegment(conn))
+	return cmd
+}
+
+func listSegments(conn *connection) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Args: cobra.NoArgs, Short: "List segments",
+		Example: `  salvor segment list --enabled=false --sort name:asc`,
+	}
+	f := cmd.Flags()
+	f.String("recovery-method", "", "only those with it: auto, reserved_host, auto_priority or rh_priority")
+	f.String("service-type", "", "only those of it")
+	f.Bool("enabled", true, "only those that are, or with =false are not, enabled")
+	words(cmd, "recovery-method", recoveryMethods...)
+	conn.addColumns(cmd)
+	p := addPaging(cmd, true)
+	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, _ []string) error {
+		filters := url.Values{}
+		filter(cmd, filters, "recovery-method", "recovery_method")
+		filter(cmd, filters, "service-type", "service_type")
+		filter(cmd, filters, "enabled", "enabled")
+		q, err := p.query(filters)
+		if err != nil {
+			return err
+		}
+		l, last := conn.list(cmd, "uuid", "name", "recovery_method", "service_type", "enabled", "description"), ""
+		more, err := api.EachSegment(cmd.Context(), q, func(page []wire.Segment) error {
+			last = page[len(page)-1].UUID
+			return l.add(rowsOf(page))
+		})
+		if err != nil {
+			return err
+		}
+		p.tellMore(cmd, more, last)
+		return l.end()
+	})
+	return cmd
+}
+
+// rowsOf are elements without anything beside their own keys.
+func rowsOf[T any](page []T) []row {
+	rows := make([]row, len(page))
+	for i, v := range page {
+		rows[i].v = v
+	}
+	return rows
+}
+
+func createSegment(conn *connection) *cobra.Command {
+	s := client.NewSegment{}
+	enabled := true
+	cmd := &cobra.Command{
+		Use: "create NAME", Args: cobra.ExactArgs(1), Short: "Make a segment", ValidArgsFunction: cobra.NoFileCompletions,
+		Example: `  salvor segment create rack-4
+  salvor segment create rack-5 --recovery-method rh_priority --description "spares first"`,
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.RecoveryMethod, "recovery-method", "auto", "auto: Nova chooses where to; reserved_host: to a reserved host; "+
+		"auto_priority, rh_priority: one, then the other")
+	f.StringVar(&s.ServiceType, "service-type", "COMPUTE", "free text")
+	f.StringVar(&s.Description, "description", "", "free text")
+	f.BoolVar(&enabled, "enabled", true, "with =false its reports are ignored")
+	words(cmd, "recovery-method", recoveryMethods...)
+	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+		s.Name = args[0]
+		if !enabled {
+			s.Enabled = &enabled
+		}
+		made, err := api.CreateSegment(cmd.Context(), s)
+		if err != nil {
+			return err
+		}
+		return conn.show(cmd, made)
+	})
+	return cmd
+}
+
+func updateSegment(conn *connection) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "update SEGMENT", Args: cobra.ExactArgs(1), Short: "Change a segment", ValidArgsFunction: conn.completeNames(segmentNames, 1),
+		Long: `Changes what is given, and nothing else. A segment with a notification that is not done with is refused.`,
+		Example: `  salvor segment update rack-4 --name rack-4a
+  salvor segment update rack-4 --enabled=false`,
+	}
+	f := cmd.Flags()
+	f.String("name", "", "its new name")
+	f.String("recovery-method", "", "auto, reserved_host, auto_priority or rh_priority")
+	f.String("service-type", "", "free text")
+	f.String("description", "", "free text")
+	f.Bool("enabled", true, "with =false its reports are ignored")
+	words(cmd, "recovery-method", recoveryMethods...)
+	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+		changes, err := changed(cmd, map[string]string{
+			"name": "name", "recovery-method": "recovery_method", "service-type": "service_type", "description": "description", "enabled": "enabled",
+		})
+		if err != nil {
+			return err
+		}
+		s, err := segmentOf(cmd.Context(), api, args[0])
+		if err == nil {
+			s, err = api.UpdateSegment(cmd.Context(), s.UUID, changes)
+		}
+		if err != nil {
+			return err
+		}
+		return conn.show(cmd, s)
+	})
+	return cmd
+}
+
+func deleteSegment(conn *connection) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete SEGMENT...", Args: cobra.MinimumNArgs(1), Short: "Remove segments, with their hosts", ValidArgsFunction: conn.completeNames(segmentNames, 0),
+		Long: `Removes segments and the hosts in them: nothing recovers these any more. One with a notification that is
+not done with is refused. The others are removed all the same.`,
+		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+			return eachArgument(cmd, args, func(arg string) error {
+				s, err := segmentOf(cmd.Context(), api, arg)
+				if err == nil {
+					err = api.DeleteSegment(cmd.Context(), s.UUID)
+				}
+				if err == nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "segment %s (%s) is removed\n", s.Name, s.UUID)
+				}
+				return err
+			})
+		}),
+	}
+}
+
+// eachArgument does something with every argument, also behind a failure. The last failure decides the exit status; the
+// others are told.
+func eachArgument(cmd *cobra.Command, args []string, do func(arg string) error) error {
+	var last error
+	for _, arg := range args {
+		err := do(arg)
+		if err == nil {
+			continue
+		}
+		if last != nil {
+			text, _ := explain(last)
+			fmt.Fprintf(cmd.ErrOrStderr(), "salvor: %s\n", text)
+		}
+		if last = err; errors.Is(err, cmd.Context().Err()) {
+			break
+		}
+	}
+	return last
+}

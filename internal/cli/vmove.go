@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/salvor-ha/salvor/internal/client"
+	"github.com/salvor-ha/salvor/internal/wire"
+)
+
+func vmoveCommand(env Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "vmove", GroupID: groupOperate, Short: "Look at what became of each instance of a dead host",
+		Long: `Looks at the moves of a host's notification: one for each instance. The notification is named by its uuid or, where
+that is unambiguous, by its host.`,
+		Example: `  salvor vmove list cmp-01
+  salvor vmove list NOTIFICATION --status failed
+  salvor vmove show NOTIFICATION VMOVE`,
+	}
+	conn := addConnection(cmd, env)
+	show := &cobra.Command{
+		Use: "show NOTIFICATION VMOVE", Args: cobra.ExactArgs(2), Short: "Show one with all its properties",
+		ValidArgsFunction: conn.completeNames(openNotifications, 1),
+		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+			id, err := notificationOf(cmd.Context(), api, args[0])
+			if err != nil {
+				return err
+			}
+			m, err := api.VMove(cmd.Context(), id, args[1])
+			if err != nil {
+				return err
+			}
+			return conn.show(cmd, m)
+		}),
+	}
+	conn.addColumns(show)
+	cmd.AddCommand(listVMoves(conn), show)
+	return cmd
+}
+
+func listVMoves(conn *connection) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list NOTIFICATION", Args: cobra.ExactArgs(1), Short: "List the moves of a host's notification",
+		ValidArgsFunction: conn.completeNames(openNotifications, 1),
+		Example:           `  salvor vmove list cmp-01 --status failed`,
+	}
+	f := cmd.Flags()
+	f.String("type", "", "only those of it: evacuation")
+	f.String("status", "", "only those in it: pending, ongoing, succeeded, failed or ignored")
+	words(cmd, "status", "pending", "ongoing", "succeeded", "failed", "ignored")
+	conn.addColumns(cmd)
+	p := addPaging(cmd, true)
+	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+		filters := url.Values{}
+		filter(cmd, filters, "type", "type")
+		filter(cmd, filters, "status", "status")
+		q, err := p.query(filters)
+		if err != nil {
+			return err
+		}
+		id, err := notificationOf(cmd.Context(), api, args[0])
+		if err != nil {
+			return err
+		}
+		l, last := conn.list(cmd, "uuid", "instance_name=instance", "source_host", "dest_host", "status", "start_time", "end_time", "message"), ""
+		more, err := api.EachVMove(cmd.Context(), id, q, func(page []wire.VMove) error {
+			last = page[len(page)-1].UUID
+			return l.add(rowsOf(page))
+		})
+		if err != nil {
+			return err
+		}
+		p.tellMore(cmd, more, last)
+		return l.end()
+	})
+	return cmd
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/salvor-ha/salvor/internal/client"
+	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/wire"
+)
+
+const (
+	watchFirst = 500 * time.Millisecond // between two looks while something happens
+	watchMost  = 5 * time.Second        // while nothing does
+)
+
+func watchCommand(conn *connection) *cobra.Command {
+	return &cobra.Command{
+		Use: "watch NOTIFICATION", Args: cobra.ExactArgs(1), Short: "Follow one until it ends",
+		ValidArgsFunction: conn.completeNames(openNotifications, 1),
+		Long: `Prints what has happened and what happens, line by line, until the notification ends. The exit status is 0 when it
+finished, 1 when it failed or was ignored. An api that does not answer is waited for. Ctrl-C ends the watching
+only. With -o json each line is an entry of the history as JSON; the last has notification_uuid, status and message.`,
+		Example: `  salvor recovery watch cmp-01
+  salvor notification watch NOTIFICATION && echo moved`,
+		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+			id, err := notificationOf(cmd.Context(), api, args[0])
+			if err != nil {
+				return err
+			}
+			w := watcher{api: api, id: id, out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr(), format: conn.format}
+			return w.run(cmd.Context())
+		}),
+	}
+}
+
+// watcher follows one notification.
+type watcher struct {
+	api       *client.Client
+	id        string
+	out, errs io.Writer
+	format    string
+
+	told   int // entries of the history
+	status string
+	why    string
+	lost   bool // the api did not answer the last time
+}
+
+// run ends with nil when the notification finished, errSilent when it ended otherwise.
+func (w *watcher) run(ctx context.Context) error {
+	wait := watchFirst
+	for {
+		r, err := w.api.Recovery(ctx, w.id)
+		wait = min(wait*3/2, watchMost)
+		switch {
+		case err == nil:
+			if w.lost = false; w.tell(r) {
+				wait = watchFirst
+			}
+			if ended(r) {
+				return w.end(r)
+			}
+		case ctx.Err() == nil && isAway(err):
+			w.away(err)
+		default:
+			return err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			fmt.Fprintln(w.errs, "no longer watching; the recovery goes on")
+			return ctx.Err()
+		}
+	}
+}
+
+func isAway(err error) bool {
+	_, code := explain(err)
+	return code == exitAway
+}
+
+// away says once that the api does not answer.
+func (w *watcher) away(err error) {
+	if !w.lost {
+		text, _ := explain(err)
+		fmt.Fprintf(w.errs, "%s\nTrying again.\n", text)
+	}
+	w.lost = true
+}
+
+var endStatuses = []string{string(ha.StatusFinished), string(ha.StatusFailed), string(ha.StatusIgnored)}
+
+func ended(r wire.Recovery) bool {
+	return slices.Contains(endStatuses, r.Status) && (r.Unit == nil || r.Unit.EndedAt != nil)
+}
+
+// tell prints what is new, and reports whether anything was.
+func (w *watcher) tell(r wire.Recovery) bool {
+	news := false
+	for ; w.told < len(r.Timeline); w.told++ {
+		news = true
+		w.entry(r.Timeline[0], r.Timeline[w.told])
+	}
+	why := ""
+	if r.Message != nil {
+		why = *r.Message
+	}
+	if r.Status == w.status && why == w.why {
+		return news
+	}
+	w.status, w.why = r.Status, why
+	if w.format == "table" && !ended(r) {
+		fmt.Fprintf(w.out, "%s  status    %s\n", stampWidth, printable(sentence(r.Status, why)))
+	}
+	return true
+}
+
+// stampWidth is blank where a line of the history has its times.
+const stampWidth = "                               "
+
+func (w *watcher) entry(first, e wire.TimelineEntry) {
+	if w.format == "table" {
+		e.Open = false // it is no state: the outcome comes as an entry of its own
+		fmt.Fprint(w.out, timelineLine(first, e))
+		return
+	}
+	w.line(e)
+}
+
+// line prints JSON in one line, or YAML as a document.
+func (w *watcher) line(v any) {
+	if w.format == "yaml" {
+		raw, err := yamlOf(v)
+		if err == nil {
+			fmt.Fprintf(w.out, "---\n%s", raw)
+		}
+		return
+	}
+	enc := json.NewEncoder(w.out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // a reader that has gone ends the program by a signal
+}
+
+func (w *watcher) end(r wire.Recovery) error {
+	if w.format == "table" {
+		fmt.Fprintf(w.out, "\n%s\n", printable(sentence(r.Status, outcome(r, nil))))
+	} else {
+		w.line(struct {
+			ID      string  `json:"notification_uuid"`
+			Status  string  `json:"status"`
+			Message *string `json:"message"`
+		}{r.NotificationUUID, r.Status, r.Message})
+	}
+	if r.Status != string(ha.StatusFinished) {
+		return errSilent
+	}
+	return nil
+}
+
+func sentence(status, why string) string {
+	if why == "" {
+		return status
+	}
+	return status + ": " + why
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/salvor-ha/salvor/internal/announce"
 	"github.com/salvor-ha/salvor/internal/api"
 	"github.com/salvor-ha/salvor/internal/config"
 	"github.com/salvor-ha/salvor/internal/engine"
@@ -67,8 +68,13 @@ type builder struct {
 	role   role
 	app    *App
 	cloud  cloud
+	fencer engine.Fencer // nil: none is configured
 
 	metrics *telemetry.Metrics
+
+	announce     *store.Announce // nil: nobody is told
+	destinations []announce.Destination
+	shipper      *announce.Shipper
 }
 
 // build checks all that the configuration can tell before it touches the database.
@@ -77,6 +83,9 @@ func (b *builder) build(ctx context.Context) error {
 		return err
 	}
 	if err := b.checkServed(); err != nil {
+		return err
+	}
+	if err := b.makeAnnouncing(); err != nil {
 		return err
 	}
 	var f *face
@@ -101,7 +110,11 @@ func (b *builder) build(ctx context.Context) error {
 		return err
 	}
 	if b.role == roleAPI {
-		return b.addAPI(ctx, f, rows, nil)
+		if err := b.addAPI(ctx, f, rows, nil); err != nil {
+			return err
+		}
+		b.addShipper(rows)
+		return nil
 	}
 	e := b.makeEngine(rows)
 	if b.role == roleServe {
@@ -116,11 +129,14 @@ func (b *builder) build(ctx context.Context) error {
 		}
 	}
 	b.app.parts = append(b.app.parts, part{"engine", func(ctx context.Context) error { e.Run(ctx); return nil }})
+	b.addShipper(rows)
 	return nil
 }
 
 func (b *builder) openRows(ctx context.Context, syncWait int) (*store.Store, error) {
-	s, err := openStore(ctx, b.cfg, syncWait, b.log)
+	conf := storeConfig(b.cfg, syncWait)
+	conf.Announce = b.announce
+	s, err := openStore(ctx, b.cfg, conf, b.log)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +198,7 @@ func (b *builder) makeEngine(rows *store.Store) *engine.Engine {
 		Name: b.app.name, Host: e.Host, Version: Version, TTL: s.LeaseTTL, Tick: s.LeaseTick, Poll: s.PollInterval,
 		DrainTimeout: s.DrainTimeout, CallTimeout: s.NovaTimeout, Concurrency: s.NovaConcurrencyMax, Rules: rules(b.cfg), Log: b.log,
 		Observe: observer(b.metrics),
-	}, watch(rows, b.metrics, b.log), b.cloud)
+	}, watch(rows, b.metrics, b.log), b.cloud, b.fencer)
 }
 
 // engineName is new at each process start: no two processes ever share one (DESIGN section 3).
@@ -220,8 +236,7 @@ func (b *builder) makeFace(ctx context.Context) (*face, error) {
 func (b *builder) addAPI(ctx context.Context, f *face, rows *store.Store, poke func()) error {
 	conf := apiConfig(b.cfg)
 	conf.Log = b.log
-	svc := service.New(counted{rows, b.metrics}, b.cloud, service.Config{DuplicateInterval: b.cfg.API.DuplicateInterval, Poke: poke, Log: b.log})
-	handler, err := api.New(conf, svc, f.auth, f.policy)
+	handler, reload, err := b.handler(f, rows, poke)
 	if err != nil {
 		return err
 	}
@@ -231,7 +246,7 @@ func (b *builder) addAPI(ctx context.Context, f *face, rows *store.Store, poke f
 	if err != nil {
 		return err
 	}
-	b.app.url = u
+	b.app.url, b.app.reload = u, reload
 	b.app.closing(func() error { return closeListener(l) })
 	b.app.parts = append(b.app.parts, part{"api", func(ctx context.Context) error { return serveHTTP(ctx, server, l, b.log) }})
 	return nil

@@ -21,7 +21,11 @@ func (u *unit) send(acts []ha.Act) {
 			a.SendBy = limit
 		}
 		u.flying[a.Key] = a.Kind
-		u.group.Go(func() { u.done(u.do(a)) })
+		do := u.do
+		if a.Kind == ha.ActFence {
+			do = u.fence
+		}
+		u.group.Go(func() { u.done(do(a)) })
 	}
 }
 
@@ -48,6 +52,23 @@ func (u *unit) do(a ha.Act) ha.Outcome {
 	}
 	out.Act, out.Err, out.At = a, err, u.now()
 	return out
+}
+
+// fence powers a host off within the lease. It is no call to Nova: its methods have their own deadlines, and Nova's limit is not
+// its own.
+func (u *unit) fence(a ha.Act) ha.Outcome {
+	began := time.Now()
+	seen, err := u.e.fencer.Fence(u.acts, a.Host)
+	switch {
+	case err != nil:
+		err = &ha.CloudError{Class: ha.ClassInDoubt, Op: "fence " + a.Host, Text: err.Error()}
+	case !seen.Off:
+		err = &ha.CloudError{Class: ha.ClassRefused, Op: "fence " + a.Host, Text: seen.Text}
+	}
+	if u.e.cfg.Observe.Acted != nil {
+		u.e.cfg.Observe.Acted(a.Kind, ha.ClassOf(err), time.Since(began))
+	}
+	return ha.Outcome{Act: a, Err: err, Fence: &seen, At: u.now()}
 }
 
 // done hands an outcome to the loop.

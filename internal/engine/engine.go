@@ -44,6 +44,7 @@ type Engine struct {
 	cfg     Config
 	store   Store
 	cloud   Cloud
+	fencer  Fencer // nil when no fencing is configured
 	log     *slog.Logger
 	limiter *limiter
 	poke    chan struct{}
@@ -62,13 +63,13 @@ type Engine struct {
 	alived time.Time
 }
 
-// New returns an engine; Run starts it.
-func New(cfg Config, store Store, cloud Cloud) *Engine {
+// New returns an engine; Run starts it. fencer is nil when no fencing is configured.
+func New(cfg Config, store Store, cloud Cloud, fencer Fencer) *Engine {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Engine{
-		cfg: cfg, store: store, cloud: cloud, log: cfg.Log.With("engine", cfg.Name),
+		cfg: cfg, store: store, cloud: cloud, fencer: fencer, log: cfg.Log.With("engine", cfg.Name),
 		limiter: newLimiter(max(1, cfg.Concurrency)), poke: make(chan struct{}, 1), started: time.Now().UTC(),
 		units: map[int64]*unit{}, claims: map[string]bool{}, drain: make(chan struct{}), wanted: map[string]time.Time{},
 	}

@@ -47,3 +47,12 @@ type Cloud interface {
 	// Do carries out one act. It is sent at most once: no retry inside for acts that change something.
 	Do(ctx context.Context, act ha.Act) (ha.Outcome, error)
 }
+
+// Fencer is what the engine needs of power control.
+type Fencer interface {
+	// Configured reports whether there is a way to power that host off.
+	Configured(host string) bool
+	// Fence powers the host off and looks until it is seen off twice; "off already" is success. It may be called again and
+	// again. An error only when nothing could be tried, such as the end of ctx; otherwise the result tells what was seen.
+	Fence(ctx context.Context, host string) (ha.FenceResult, error)
+}

@@ -107,6 +107,7 @@ const (
 	ActService         ActKind = "service" // PUT os-services: any of forced_down, status, reason in one call
 	ActAggregateAdd    ActKind = "aggregate-add"
 	ActAggregateRemove ActKind = "aggregate-remove"
+	ActFence           ActKind = "fence" // not Nova's: power the host off, and see it off
 )
 
 // Act is one external act. Key names what it acts upon, so that at most one per key is in flight: the instance's uuid,
@@ -134,8 +135,9 @@ type Act struct {
 type Outcome struct {
 	Act     Act
 	Err     error
-	Service *Service  // of ActService: the whole service that the PUT answered
-	At      time.Time // when the answer came
+	Service *Service     // of ActService: the whole service that the PUT answered
+	Fence   *FenceResult // of ActFence: what was seen; Err is nil only when the host was seen off
+	At      time.Time    // when the answer came
 }
 
 // Class sorts what can go wrong with a call to the cloud (RECOVERY section 5).

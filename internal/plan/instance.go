@@ -365,6 +365,8 @@ func (t *turn) digestHost() {
 			}
 		case ha.ActAggregateAdd, ha.ActAggregateRemove:
 			t.aggregateChanged(o)
+		case ha.ActFence:
+			t.fenceEnded(o)
 		default:
 			i := slices.IndexFunc(t.moves, func(m ha.VMove) bool { return m.InstanceUUID == o.Act.Instance })
 			if i < 0 {

@@ -24,6 +24,7 @@ type nova struct {
 	providers  map[string][]string
 	aggregates []ha.Aggregate
 	takes      time.Duration // an evacuation
+	dark       string        // why no power controller answers
 	away       error         // what every look answers while it is set
 	script     func(ha.Act) *reply
 	sent       []string    // every act, as text
@@ -118,6 +119,9 @@ func broken() error {
 func (n *nova) do(a ha.Act) (ha.Outcome, time.Duration) {
 	n.sent = append(n.sent, actText(a))
 	n.sentAt = append(n.sentAt, n.w.now)
+	if a.Kind == ha.ActFence {
+		return n.fence(a)
+	}
 	late := 50 * time.Millisecond
 	if n.script != nil {
 		if r := n.script(a); r != nil {
@@ -134,6 +138,17 @@ func (n *nova) do(a ha.Act) (ha.Outcome, time.Duration) {
 	}
 	s, err := n.take(a)
 	return ha.Outcome{Act: a, Err: err, Service: s}, late
+}
+
+// fence powers the host off within four seconds, or cannot while dark says why.
+func (n *nova) fence(a ha.Act) (ha.Outcome, time.Duration) {
+	if n.dark != "" {
+		seen := ha.FenceResult{Text: n.dark, Sights: []ha.PowerSight{{Method: "bmc", Power: ha.PowerUnknown, Text: n.dark}}}
+		return ha.Outcome{Act: a, Fence: &seen, Err: refused(0, n.dark)}, 5 * time.Second
+	}
+	n.die(a.Host)
+	off := ha.PowerSight{Method: "bmc", Power: ha.PowerOff, Text: "PowerState Off"}
+	return ha.Outcome{Act: a, Fence: &ha.FenceResult{Off: true, Text: "bmc saw it off twice", Sights: []ha.PowerSight{off, off}}}, 4 * time.Second
 }
 
 func (n *nova) take(a ha.Act) (*ha.Service, error) {
@@ -293,6 +308,9 @@ func actText(a ha.Act) string {
 		return "reset " + a.Instance + " " + a.State
 	case ha.ActAggregateAdd, ha.ActAggregateRemove:
 		return strings.Join([]string{string(a.Kind), a.Aggregate, a.Host}, " ")
+	}
+	if a.Kind == ha.ActFence {
+		return "fence " + a.Host
 	}
 	return string(a.Kind) + " " + a.Instance
 }

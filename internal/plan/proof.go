@@ -115,20 +115,25 @@ func (t *turn) gateProof() answer {
 	if t.Unit.Segment.TrustReports != nil {
 		trust = *t.Unit.Segment.TrustReports
 	}
+	needsFence := t.needsFence()
 	switch by := t.note.Payload[ha.KeyConfirmedBy]; {
 	case by != "":
 		return t.proven(a, ha.ProofConfirmed, fmt.Sprintf("%s confirmed that %s is off", by, host))
-	case !svc.Up && !(svc.ForcedDown && forcedByUs):
-		return t.proven(a, ha.ProofNovaDown, fmt.Sprintf("Nova sees %s down, last heard %s", host, svc.UpdatedAt.UTC().Format(time.RFC3339)))
-	case svc.ForcedDown && forcedByUs && !ours.Seen.IsZero() && svc.UpdatedAt.Equal(ours.Seen):
-		return t.proven(a, ha.ProofReported, fmt.Sprintf("%s has not been heard since it was forced down", host))
 	case svc.ForcedDown && forcedByUs && heart.beating():
 		a.gate = ha.GateHeartbeat
 		t.heard()
 		return a.hold("%s", t.heardText())
-	case trust:
+	case t.isFenced():
+		return a.pass("%s: %s", t.rec.Proof, t.rec.ProofText)
+	case !needsFence && !svc.Up && !(svc.ForcedDown && forcedByUs):
+		return t.proven(a, ha.ProofNovaDown, fmt.Sprintf("Nova sees %s down, last heard %s", host, svc.UpdatedAt.UTC().Format(time.RFC3339)))
+	case !needsFence && svc.ForcedDown && forcedByUs && !ours.Seen.IsZero() && svc.UpdatedAt.Equal(ours.Seen):
+		return t.proven(a, ha.ProofReported, fmt.Sprintf("%s has not been heard since it was forced down", host))
+	case !needsFence && trust:
 		return t.proven(a, ha.ProofReported, fmt.Sprintf("the report says that %s is down, and this segment trusts reports", host))
-	case heart.quiet() >= t.silence():
+	case t.unheard(svc) && (needsFence || t.Fencing && !t.fenceFailed()): // of a sure monitor too: better than silence is to see it off
+		return t.fence(a)
+	case !needsFence && heart.quiet() >= t.silence():
 		return t.proven(a, ha.ProofReported, fmt.Sprintf("reported, and %s has not been heard for %s", host, heart.quiet().Round(100*time.Millisecond)))
 	case heart.Moves > 0 && heart.Since.Sub(heart.First) >= 60*time.Second:
 		t.alarm("", "host %s was reported dead but still reports to Nova: nothing was done; check the monitor", host)

@@ -247,6 +247,8 @@ func describe(a ha.Act) string {
 			s += " disable"
 		}
 		return s
+	case ha.ActFence:
+		return "fence " + a.Host
 	case ha.ActAggregateAdd, ha.ActAggregateRemove:
 		return fmt.Sprintf("%s %s %s", a.Kind, a.Aggregate, a.Host)
 	default:

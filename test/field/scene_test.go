@@ -144,7 +144,7 @@ func (s *scene) engine() *process {
 	p.engine = engine.New(engine.Config{
 		Name: p.name, Host: "ctl", TTL: 5 * time.Second, Tick: time.Second, Poll: 500 * time.Millisecond, DrainTimeout: 5 * time.Second,
 		CallTimeout: 30 * time.Second, Concurrency: 32, Rules: s.rules(), Log: slog.New(&diary{s: s}),
-	}, p.db, p.nova)
+	}, p.db, p.nova, nil)
 	ctx, cancel := context.WithCancel(s.ctx)
 	p.stop = cancel
 	go func() {

@@ -170,7 +170,7 @@ func TestS12AllPagesAreEvacuated(t *testing.T) {
 	}
 	s.until("Nova sees it down", 10*time.Second, func() bool { return !s.service("host-1").Up })
 	e := engine.New(engine.Config{Name: "engine", TTL: 5 * time.Second, Tick: time.Second, Poll: 100 * time.Millisecond, DrainTimeout: time.Second,
-		CallTimeout: 10 * time.Second, Concurrency: 32, Rules: s.rules()}, s.rows, client)
+		CallTimeout: 10 * time.Second, Concurrency: 32, Rules: s.rules()}, s.rows, client, nil)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -222,7 +222,7 @@ func (w *world) startEngine() {
 	p.e = engine.New(engine.Config{
 		Name: name, Host: "ctl", TTL: leaseTTL, Tick: time.Second, Poll: 500 * time.Millisecond, DrainTimeout: 5 * time.Second,
 		CallTimeout: 30 * time.Second, Concurrency: 32, Rules: w.rules(), Log: slog.New(&storyHandler{w: w}),
-	}, p.db, spoiled{p.nova, w.plant, &w.orders})
+	}, p.db, spoiled{p.nova, w.plant, &w.orders}, nil)
 	ctx, cancel := context.WithCancel(w.ctx)
 	p.cancel = cancel
 	go func() {

@@ -139,7 +139,7 @@ var libraries = []struct{ library, where string }{
 	{"gopkg.in/ini.v1", "internal/config"},
 	{"github.com/digitalocean/go-libvirt", "internal/agent"},
 	{"github.com/coreos/go-systemd", "internal/agent internal/cli"},
-	{"gopkg.in/yaml.v3", "internal/client internal/cli"},
+	{"gopkg.in/yaml.v3", "internal/client internal/cli internal/fencing"},
 	{"html/template", "internal/console"},
 	{"github.com/google/uuid", "internal"},
 	{"golang.org/x", "internal"},

@@ -1,0 +1,72 @@
+package fencing
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/salvor-ha/salvor/internal/config"
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// ipmi is a BMC by ipmitool. The password is in the environment of the child, which fence_ipmilan would put on ipmitool's
+// command line for everybody to read.
+type ipmi struct {
+	tool     string
+	args     []string // all but the command
+	password config.Secret
+	clean    cleaner
+}
+
+var (
+	chassisPower = regexp.MustCompile(`(?mi)^\s*Chassis Power is (on|off)\s*$`)
+	ipmiDenied   = regexp.MustCompile(`(?i)RAKP \d message indicates an error|invalid user name|insufficient privilege|unauthorized name|password|privilege level`)
+)
+
+func (i ipmi) Look(ctx context.Context) (ha.Power, string, error) {
+	e, said, err := i.run(ctx, "status")
+	if err != nil {
+		return ha.PowerUnknown, "", err
+	}
+	found := chassisPower.FindAllStringSubmatch(e.out, 2)
+	if e.status != 0 || len(found) != 1 {
+		return ha.PowerUnknown, "", i.failure("status", said)
+	}
+	if strings.EqualFold(found[0][1], "off") {
+		return ha.PowerOff, "ipmitool: Chassis Power is off", nil
+	}
+	return ha.PowerOn, "ipmitool: Chassis Power is on", nil
+}
+
+func (i ipmi) Off(ctx context.Context) (string, error) {
+	e, said, err := i.run(ctx, "off")
+	if err != nil {
+		return "", err
+	}
+	if e.status != 0 {
+		return "", i.failure("off", said)
+	}
+	return "ipmitool: " + i.clean.line(lastLines(e.out, 1)), nil
+}
+
+func (i ipmi) Check(ctx context.Context) (ha.Power, string, error) { return i.Look(ctx) }
+
+func (i ipmi) run(ctx context.Context, action string) (ended, string, error) {
+	c := child{path: i.tool, args: append(append([]string{}, i.args...), "chassis", "power", action), clean: i.clean}
+	if !i.password.IsZero() {
+		c.env = []string{"IPMI_PASSWORD=" + i.password.Reveal(), "IPMITOOL_PASSWORD=" + i.password.Reveal()}
+	}
+	e, err := c.run(ctx)
+	if err != nil {
+		return e, "", err
+	}
+	return e, c.said(e), nil
+}
+
+func (i ipmi) failure(action, said string) error {
+	if ipmiDenied.MatchString(said) {
+		return fmt.Errorf("%w: ipmitool chassis power %s: %s", ErrLogin, action, said)
+	}
+	return fmt.Errorf("ipmitool chassis power %s: %s", action, said)
+}

@@ -17,12 +17,12 @@ import (
 const dialectSQLite = "sqlite"
 
 // openStore connects to the database, as often as [database] max_retries says while it does not answer.
-func openStore(ctx context.Context, c *config.Config, syncWait int, log *slog.Logger) (*store.Store, error) {
+func openStore(ctx context.Context, c *config.Config, conf store.Config, log *slog.Logger) (*store.Store, error) {
 	if err := makeStateDir(c); err != nil {
 		return nil, err
 	}
 	for try := 0; ; try++ {
-		s, err := store.Open(ctx, storeConfig(c, syncWait))
+		s, err := store.Open(ctx, conf)
 		var away *ha.UnavailableError
 		switch {
 		case err == nil || !errors.As(err, &away) || ctx.Err() != nil:
@@ -98,7 +98,7 @@ type DB struct{ store *store.Store }
 
 // OpenDB connects to the configured database. An embedded one is made when it is not there yet; see OpenDBAsItIs.
 func OpenDB(ctx context.Context, c *config.Config, log *slog.Logger) (*DB, error) {
-	s, err := openStore(ctx, c, syncReadsWrites, log)
+	s, err := openStore(ctx, c, storeConfig(c, syncReadsWrites), log)
 	if err != nil {
 		return nil, err
 	}

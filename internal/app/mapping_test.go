@@ -97,7 +97,7 @@ func TestEveryOptionArrives(t *testing.T) {
 		{"keystone.Config", keystoneConfig(c), []string{"CacheSize"}},
 		{"api.Config", apiConfig(c), []string{"Log", "HealthDisabled", "RequestTimeout"}},
 		{"api.CORS", apiConfig(c).CORS, nil},
-		{"store.Config", storeConfig(c, syncReads), []string{"LockWait", "CallFor", "RetryFor", "Wrap"}},
+		{"store.Config", storeConfig(c, syncReads), []string{"LockWait", "CallFor", "RetryFor", "Wrap", "Announce"}},
 	}
 	for _, room := range rooms {
 		v := reflect.ValueOf(room.got)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"github.com/salvor-ha/salvor/internal/announce"
 	"github.com/salvor-ha/salvor/internal/api"
 	"github.com/salvor-ha/salvor/internal/engine"
 	"github.com/salvor-ha/salvor/internal/keystone"
@@ -12,6 +13,7 @@ import (
 
 // The adapters fit the interfaces that their consumers declare.
 var (
+	_ announce.Outbox         = (*store.Store)(nil)
 	_ engine.Store            = (*store.Store)(nil)
 	_ engine.Store            = (*watched)(nil)
 	_ engine.Cloud            = (*nova.Client)(nil)

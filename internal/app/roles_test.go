@@ -124,7 +124,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestWhatHasNoEffectIsSaid(t *testing.T) {
-	conf := "[DEFAULT]\nstate_path = " + t.TempDir() + "\n[oslo_messaging_notifications]\ndriver = messagingv2\n" +
+	conf := "[DEFAULT]\nstate_path = " + t.TempDir() + "\n[oslo_messaging_notifications]\ndriver = routing\n" +
 		"[taskflow_driver_recovery_flows]\nhost_auto_failure_recovery_tasks = pre:[], main:['evacuate_instances_task'], post:[]\n" +
 		"instance_failure_recovery_tasks = pre:[stop_instance_task],main:[start_instance_task],post:[confirm_instance_active_task]\n"
 	var log bytes.Buffer
@@ -133,7 +133,7 @@ func TestWhatHasNoEffectIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = a.Close()
-	for text, want := range map[string]bool{"versioned notifications": true, "host_auto_failure_recovery_tasks": true, "instance_failure_recovery_tasks": false} {
+	for text, want := range map[string]bool{"driver = routing is not supported": true, "host_auto_failure_recovery_tasks": true, "instance_failure_recovery_tasks": false} {
 		if strings.Contains(log.String(), text) != want {
 			t.Errorf("%q: want it in the log: %v\n%s", text, want, &log)
 		}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/salvor-ha/salvor/internal/config"
@@ -16,10 +15,6 @@ func (b *builder) checkServed() error {
 	var refused []error
 	if b.cfg.Salvor.FencingFile != "" {
 		refused = append(refused, errors.New("[salvor] fencing_file is set, but this version cannot fence: unset it, and do not count on fencing"))
-	}
-	sends := func(driver string) bool { return strings.HasPrefix(driver, "messaging") }
-	if slices.ContainsFunc(b.cfg.Notifications.Drivers, sends) || b.cfg.Salvor.WebhookURL != "" {
-		b.log.Warn("this version sends no versioned notifications: [oslo_messaging_notifications] driver and [salvor] webhook_url have no effect")
 	}
 	for _, name := range editedFlows(b.cfg) {
 		b.log.Warn("recoveries take salvor's own steps: the option is checked, and has no effect", "group", flowGroup, "option", name)

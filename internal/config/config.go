@@ -158,6 +158,7 @@ type Notifications struct {
 	Drivers      []string
 	TransportURL Secret // the effective one: its own, else [DEFAULT] transport_url
 	Retry        int    // -1: without end
+	Exchange     string // [DEFAULT] control_exchange
 }
 
 // Rabbit must declare queues as the consumers do.
@@ -234,7 +235,10 @@ type Salvor struct {
 	DrainTimeout         time.Duration
 	PollInterval         time.Duration
 	FencingFile          string
-	WebhookURL           string
+	WebhookURLs          []string
 	WebhookSecret        Secret
+	WebhookTimeout       time.Duration
+	WebhookGiveUp        time.Duration
+	OutboxMaxRows        int    // per destination
 	MetricsListen        string // "": no listener
 }

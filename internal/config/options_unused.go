@@ -21,7 +21,7 @@ func otherDefaultOptions() []Option {
 		"report_interval=10", "service_down_time=60", "periodic_interval_max=300", "tempdir", "monkey_patch=false",
 		"monkey_patch_modules=masakari.api:masakari.cmd", "fatal_exception_format_errors=false", "bindir",
 		"cafile", "certfile", "keyfile", "insecure=false", "timeout", "collect_timing=false", "split_loggers=false",
-		"rpc_response_timeout=60", "control_exchange=masakari", "rpc_conn_pool_size=30", "conn_pool_min_size=2",
+		"rpc_response_timeout=60", "rpc_conn_pool_size=30", "conn_pool_min_size=2",
 		"conn_pool_ttl=1200", "executor_thread_pool_size=64", "rpc_thread_pool_size=64", "rpc_ping_enabled=false",
 		"rpc_backend",
 		"use_eventlog=false", "log_rotate_interval=1", "log_rotate_interval_type=days", "max_logfile_count=30",

@@ -141,6 +141,23 @@ func webURL() kind[string] {
 	})
 }
 
+// webURLs is webURL, and may stand several times.
+func webURLs() kind[[]string] {
+	return kind[[]string]{name: "URL, may be repeated", multi: true, parse: func(texts []string) ([]string, error) {
+		var all []string
+		for _, t := range texts {
+			u, err := webURL().parse([]string{t})
+			if err != nil {
+				return nil, err
+			}
+			if u != "" && !slices.Contains(all, u) {
+				all = append(all, u)
+			}
+		}
+		return all, nil
+	}}
+}
+
 // listen is host:port, [address]:port or :port, or nothing.
 func listen() kind[string] {
 	return single("host:port", func(s string) (string, error) {

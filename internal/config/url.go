@@ -181,6 +181,26 @@ func ParseTransportURL(s Secret) (TransportURL, error) {
 	return t, nil
 }
 
+// With is r with what the query of a transport_url sets, as in oslo.messaging.
+func (r Rabbit) With(query url.Values) (Rabbit, error) {
+	flags := map[string]*bool{"ssl": &r.SSL, "ssl_enforce_hostname_verification": &r.VerifyHostname, "amqp_durable_queues": &r.Durable,
+		"amqp_auto_delete": &r.AutoDelete, "rabbit_ha_queues": &r.HAQueues, "rabbit_quorum_queue": &r.Quorum}
+	files := map[string]*string{"ssl_ca_file": &r.CAFile, "ssl_cert_file": &r.CertFile, "ssl_key_file": &r.KeyFile}
+	for name, values := range query {
+		if file := files[name]; file != nil {
+			*file = values[len(values)-1]
+		}
+		if flag := flags[name]; flag != nil {
+			v, err := boolean().parse(values)
+			if err != nil {
+				return r, fmt.Errorf("transport_url: %s: %w", name, err)
+			}
+			*flag = v
+		}
+	}
+	return r, nil
+}
+
 func transportNode(text string) (TransportNode, error) {
 	n := TransportNode{User: "guest", Password: NewSecret("guest")}
 	if at := strings.LastIndexByte(text, '@'); at >= 0 {

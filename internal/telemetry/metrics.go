@@ -29,6 +29,11 @@ type Metrics struct {
 	callSeconds    *prometheus.HistogramVec
 	moves          *prometheus.CounterVec
 	recoveries     *prometheus.HistogramVec
+	shipped        *prometheus.CounterVec
+	shipFailures   *prometheus.CounterVec
+	shipDropped    *prometheus.CounterVec
+	outbox         *prometheus.GaugeVec
+	outboxAge      *prometheus.GaugeVec
 }
 
 var (
@@ -56,6 +61,11 @@ func NewMetrics(version string) *Metrics {
 	m.callSeconds = m.histogram("cloud_call_seconds", "How long calls to Nova and Placement took.", callBuckets, "op")
 	m.moves = m.counter("moves_total", "Instances of failed hosts, by what became of them.", "outcome")
 	m.recoveries = m.histogram("recovery_seconds", "From the receipt of a notification to its end.", recoveryBuckets, "kind", "status")
+	m.shipped = m.counter("outbox_shipped_total", "Versioned notifications that a destination has confirmed.", "to")
+	m.shipFailures = m.counter("outbox_failures_total", "Tries to deliver that failed.", "to")
+	m.shipDropped = m.counter("outbox_dropped_total", "Versioned notifications that were given up.", "to", "why")
+	m.outbox = m.gauges("outbox_rows", "Versioned notifications that wait for a destination, where this process ships for it.", "to")
+	m.outboxAge = m.gauges("outbox_oldest_seconds", "The age of the first of them.", "to")
 	return m
 }
 
@@ -69,6 +79,12 @@ func (m *Metrics) counter(name, help string, labels ...string) *prometheus.Count
 
 func (m *Metrics) gauge(name, help string, constant prometheus.Labels) prometheus.Gauge {
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: constant})
+	m.registry.MustRegister(g)
+	return g
+}
+
+func (m *Metrics) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
 	m.registry.MustRegister(g)
 	return g
 }
@@ -139,4 +155,21 @@ func (m *Metrics) Move(outcome string) { m.moves.WithLabelValues(outcome).Inc() 
 // Recovery observes a unit of work that ended, by kind (host, process, instance) and status.
 func (m *Metrics) Recovery(kind, status string, took time.Duration) {
 	m.recoveries.WithLabelValues(kind, status).Observe(took.Seconds())
+}
+
+// Shipped counts versioned notifications that a destination has confirmed.
+func (m *Metrics) Shipped(to string, n int) { m.shipped.WithLabelValues(to).Add(float64(n)) }
+
+// ShipFailed counts a try to deliver that failed.
+func (m *Metrics) ShipFailed(to string) { m.shipFailures.WithLabelValues(to).Inc() }
+
+// ShipDropped counts versioned notifications that were given up.
+func (m *Metrics) ShipDropped(to, why string, n int) {
+	m.shipDropped.WithLabelValues(to, why).Add(float64(n))
+}
+
+// Outbox says how many versioned notifications wait for a destination, and for how long the first has.
+func (m *Metrics) Outbox(to string, rows int, oldest time.Duration) {
+	m.outbox.WithLabelValues(to).Set(float64(rows))
+	m.outboxAge.WithLabelValues(to).Set(oldest.Seconds())
 }

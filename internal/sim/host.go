@@ -26,6 +26,7 @@ type host struct {
 	ready     bool // nova-compute has started and takes messages
 	run       int  // counts starts and deaths of nova-compute; work of an earlier run is lost
 	heartbeat heartbeat
+	bmc       bmc
 
 	instances  []*instance            // whose host it is in Nova's database, oldest first
 	copies     map[*instance]struct{} // that its hypervisor holds

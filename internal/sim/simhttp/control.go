@@ -16,6 +16,8 @@ import (
 // control is the interface by which tests drive the cloud. It needs no token, no fault hits it, and it is not noted.
 func (s *Server) control(r *request) reply {
 	switch {
+	case r.is(1, "POST", "hosts/*/bmc"):
+		return s.setBMC(r)
 	case r.is(1, "POST", "hosts/*/*"):
 		return s.controlHost(r.path[2], r.path[3])
 	case r.is(1, "POST", "services/*/*"):

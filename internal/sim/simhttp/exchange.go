@@ -78,6 +78,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	s.cloud.Answered(n, out.status)
+	if out.never {
+		<-hr.Context().Done()
+		panic(http.ErrAbortHandler)
+	}
 	if !wait(hr.Context(), out.late+fault.Delay) {
 		return
 	}
@@ -180,6 +184,7 @@ type reply struct {
 	header map[string]string
 	body   any
 	late   time.Duration
+	never  bool // nothing is answered, until the client has gone
 }
 
 func ok(body any) reply { return reply{status: http.StatusOK, body: body} }

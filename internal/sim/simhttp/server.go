@@ -26,6 +26,7 @@ type Server struct {
 	cloud  *sim.Cloud
 	opt    Options
 	tokens *tokenStore
+	logins sessions // of BMCs
 
 	mu     sync.Mutex
 	closed bool

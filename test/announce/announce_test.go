@@ -1,0 +1,171 @@
+package announce
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/testkit"
+)
+
+const secret = "the webhook's secret"
+
+// secondsAway is how long the broker is away: 20 s, or SECONDS_AWAY.
+func secondsAway(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("SECONDS_AWAY")
+	if text == "" {
+		return 20 * time.Second
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("SECONDS_AWAY: %v", err)
+	}
+	return time.Duration(n) * time.Second
+}
+
+// endpoint is a webhook that believes only what is signed, as the guide says.
+func endpoint(t *testing.T) (url string, g *got) {
+	t.Helper()
+	g = &got{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write([]byte(r.Header.Get("X-Salvor-Timestamp") + "."))
+		mac.Write(body)
+		var e event
+		if !hmac.Equal([]byte(r.Header.Get("X-Salvor-Signature")), []byte("sha256="+hex.EncodeToString(mac.Sum(nil)))) ||
+			json.Unmarshal(body, &e) != nil || e.ID != r.Header.Get("X-Salvor-Delivery") || e.Type != r.Header.Get("X-Salvor-Event") {
+			t.Errorf("a post that must not be believed: %v\n%s", r.Header, body)
+		}
+		g.add(e)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/events?key=hush", g
+}
+
+// rack registers hosts of the simulator and returns the segment.
+func rack(l *load, hosts ...string) string {
+	name := "rack"
+	segment := uuidOf(testkit.Must(l.t, 201, "POST", l.api+"/v1/segments", map[string]any{"segment": map[string]any{"name": name, "recovery_method": "auto", "service_type": "COMPUTE"}}), "segment")
+	l.told("segment "+name, "segment.create", false)
+	for _, h := range hosts {
+		testkit.Must(l.t, 201, "POST", l.api+"/v1/segments/"+segment+"/hosts", map[string]any{"host": map[string]any{"name": h, "type": "COMPUTE", "control_attributes": "SSH"}})
+		l.told("host "+h, "host.create", false)
+	}
+	return segment
+}
+
+// dies kills a host of the simulator and reports its death; its recovery sets it on maintenance and moves its instances.
+func dies(l *load, sim, host string) string {
+	testkit.Must(l.t, 200, "POST", sim+"/sim/hosts/"+host+"/kill", nil)
+	note := l.report(host, "COMPUTE_HOST", map[string]any{"event": "STOPPED", "cluster_status": "OFFLINE", "host_status": "NORMAL"})
+	l.told("host "+host, "host.update", false)
+	return note
+}
+
+func finished(l *load, note string, within time.Duration) {
+	l.t.Helper()
+	testkit.Eventually(l.t, within, func() (bool, string) {
+		n := testkit.Must(l.t, 200, "GET", l.api+"/v1/notifications/"+note, nil)["notification"].(map[string]any)
+		return n["status"] == "finished", fmt.Sprintf("the recovery is %v: %v", n["status"], n["message"])
+	})
+}
+
+// TestBrokerAway: RabbitMQ is killed under load and comes back; recoveries go on meanwhile, a webhook gets everything at once,
+// one that is dead holds nobody up, and in the end nothing is missing anywhere.
+func TestBrokerAway(t *testing.T) {
+	b := newBroker(t)
+	url, hooked := endpoint(t)
+	c := testkit.NewCluster(t, "sqlite:///"+filepath.Join(t.TempDir(), "salvor.sqlite"), 5, "webhook_url = "+url,
+		fmt.Sprintf("webhook_url = http://127.0.0.1:%d/dead", freePort(t)), "webhook_secret = "+secret, b.conf())
+	p, api := serve(t, c, "serve")
+	l, taken := newLoad(t, api), &got{}
+	segment := rack(l, "host-1", "host-2", "host-3")
+	testkit.Must(t, 200, "POST", c.Sim+"/sim/instances", map[string]any{"host": "host-1", "count": 4, "metadata": map[string]any{"HA_Enabled": "True"}})
+	stop := make(chan struct{})
+	clients := l.run(stop, segment, "host-5", "host-3")
+	note := dies(l, c.Sim, "host-1")
+	testkit.Eventually(t, 30*time.Second, func() (bool, string) {
+		b.drain(t, taken)
+		return taken.count() > 50, fmt.Sprint(taken.count(), " arrived")
+	})
+
+	b.kill()
+	killed, before := time.Now(), hooked.count()
+	p.Await(t, `notifications cannot be delivered.*messagingv2`, 30*time.Second)
+	finished(l, note, 60*time.Second)
+	t.Logf("the recovery has finished %s after the broker was killed", time.Since(killed).Round(100*time.Millisecond))
+	<-time.After(time.Until(killed.Add(secondsAway(t))))
+	if n := hooked.count() - before; n < 100 {
+		t.Errorf("the webhook got %d events while the broker was away", n)
+	}
+	b.start()
+	back := time.Now()
+	<-time.After(2 * time.Second) // of load with the broker back
+	close(stop)
+	clients.Wait()
+	testkit.Eventually(t, 60*time.Second, func() (bool, string) {
+		b.drain(t, taken)
+		want := l.counted()
+		return taken.count() >= want && hooked.count() >= want, fmt.Sprintf("RabbitMQ has %d, the webhook %d of %d events", taken.count(), hooked.count(), want)
+	})
+	t.Logf("the broker was away for %s; everything had arrived %s after it was back", back.Sub(killed).Round(100*time.Millisecond), time.Since(back).Round(100*time.Millisecond))
+	b.drain(t, taken)
+	l.check("RabbitMQ", taken)
+	l.check("webhook", hooked)
+	if code := p.Stop(t, 20*time.Second); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	for _, line := range p.Last(5000) {
+		for _, hush := range []string{"hush", secret, "guest:guest"} {
+			if strings.Contains(line, hush) {
+				t.Fatalf("a secret in the log: %s", line)
+			}
+		}
+	}
+}
+
+// TestShipperKilled: the process that ships is killed while the broker is away; another one ships the rest.
+func TestShipperKilled(t *testing.T) {
+	b := newBroker(t)
+	url, hooked := endpoint(t)
+	c := testkit.NewCluster(t, testkit.MariaDB(t), 5, "webhook_url = "+url, "webhook_secret = "+secret, b.conf())
+	first, firstURL := serve(t, c, "first")
+	l, taken := newLoad(t, firstURL), &got{}
+	segment := rack(l, "host-1", "host-2", "host-3")
+	testkit.Eventually(t, 30*time.Second, func() (bool, string) { b.drain(t, taken); return taken.count() >= l.counted(), "nothing was shipped" })
+	second, secondURL := serve(t, c, "second")
+	b.kill()
+	stop := make(chan struct{})
+	clients := l.run(stop, segment, "host-5", "host-3")
+	<-time.After(3 * time.Second)
+	close(stop)
+	clients.Wait()
+	first.Kill()
+	killed := time.Now()
+	second.Await(t, `this one goes on.*to=messagingv2`, 40*time.Second)
+	t.Logf("another process ships %s after the kill", time.Since(killed).Round(100*time.Millisecond))
+	l.api = secondURL
+	l.segment(1_000_000)
+	b.start()
+	testkit.Eventually(t, 60*time.Second, func() (bool, string) {
+		b.drain(t, taken)
+		want := l.counted()
+		return taken.count() >= want && hooked.count() >= want, fmt.Sprintf("RabbitMQ has %d, the webhook %d of %d events", taken.count(), hooked.count(), want)
+	})
+	l.check("RabbitMQ", taken)
+	l.check("webhook", hooked)
+}

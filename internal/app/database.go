@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -142,6 +143,32 @@ type (
 // ImportMasakari takes the rows of a Masakari's database over. Run again, it changes nothing.
 func (d *DB) ImportMasakari(ctx context.Context, what Import) (Imported, error) {
 	return d.store.ImportMasakari(ctx, what)
+}
+
+// OtherEngines names the engines that beat within the last minutes and are of another version than this program.
+func (d *DB) OtherEngines(ctx context.Context) ([]string, error) {
+	all, err := d.store.Engines(ctx)
+	var others []string
+	for _, e := range all {
+		if e.Version != Version {
+			others = append(others, fmt.Sprintf("%s (%s)", e.Name, e.Version))
+		}
+	}
+	return others, err
+}
+
+// PolicyIsJSON says what is wrong when the policy file is JSON, as oslo.policy's check does; "" when it is not, or not there.
+func PolicyIsJSON(c *config.Config) string {
+	file := policyConfig(c).File
+	if file == "" {
+		return ""
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || !json.Valid(text) {
+		return ""
+	}
+	return "Your policy file is JSON-formatted which is deprecated. You need to switch to YAML-formatted file: " +
+		"oslopolicy-convert-json-to-yaml does it. The file is " + file + "."
 }
 
 // Purge removes for good what ended, or was deleted, more than ageDays days ago: at most maxRows rows, -1 for all. It

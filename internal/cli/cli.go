@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ const (
 
 // Env is what a run of the command line touches of its process.
 type Env struct {
+	Program string   // the name that it was called by: Masakari's are answered to as well
 	Args    []string // without the program's name
 	Environ []string // NAME=VALUE
 	Stdin   io.Reader
@@ -33,11 +35,19 @@ type Env struct {
 
 // OSEnv is the process's own.
 func OSEnv() Env {
-	return Env{Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	return Env{Program: filepath.Base(os.Args[0]), Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 }
 
 // Main carries a command line out until it is done or ctx ends, and returns the exit code: 0 ok, 1 failed, 2 usage.
 func Main(ctx context.Context, env Env) int {
+	if as := aliases[env.Program]; as != nil {
+		return as(ctx, env)
+	}
+	return carryOut(ctx, env)
+}
+
+// carryOut is Main for salvor's own command line.
+func carryOut(ctx context.Context, env Env) int {
 	root := newRoot(env)
 	root.SetArgs(env.Args)
 	root.SetIn(env.Stdin)
@@ -45,6 +55,7 @@ func Main(ctx context.Context, env Env) int {
 	root.SetErr(env.Stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	var usage *usageError
+	var status *statusError
 	switch {
 	case err == nil:
 		return exitOK
@@ -53,6 +64,8 @@ func Main(ctx context.Context, env Env) int {
 		return exitUsage
 	case errors.Is(err, errSilent):
 		return exitFailed
+	case errors.As(err, &status):
+		return status.code
 	default:
 		text, code := explain(err)
 		fmt.Fprintf(env.Stderr, "salvor: %s\n", text)
@@ -96,7 +109,7 @@ the same API, the same masakari.conf.`,
 		demoCommand(env), simCommand(env),
 		segmentCommand(env), hostCommand(env), notificationCommand(env), vmoveCommand(env), recoveryCommand(env),
 		pauseCommand(env), resumeCommand(env),
-		dbCommand(env), configCommand(env), policyCommand(env), versionCommand(),
+		dbCommand(env), configCommand(env), policyCommand(env), statusCommand(env), versionCommand(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	checkArguments(root)

@@ -13,9 +13,8 @@ import (
 // order's intent was committed. Nil until it shows.
 func (t *turn) record(m *ha.VMove) *ha.Migration {
 	var own *ha.Migration
-	for i := range t.Facts.Migrations.Value {
-		r := &t.Facts.Migrations.Value[i]
-		if r.InstanceID == m.InstanceUUID && r.Type == ha.MigrationEvacuation && r.ID > m.Order.Base && (own == nil || r.ID < own.ID) {
+	for _, r := range t.records(m.InstanceUUID) {
+		if r.Type == ha.MigrationEvacuation && r.ID > m.Order.Base && (own == nil || r.ID < own.ID) {
 			own = r
 		}
 	}
@@ -26,8 +25,8 @@ func (t *turn) record(m *ha.VMove) *ha.Migration {
 // recovery. Nova would take a second one and wreck the instance. A record that a later one follows is left over.
 func (t *turn) othersOrder(m *ha.VMove) *ha.Migration {
 	var last *ha.Migration
-	for i := range t.Facts.Migrations.Value {
-		if r := &t.Facts.Migrations.Value[i]; r.InstanceID == m.InstanceUUID && (last == nil || r.ID > last.ID) {
+	for _, r := range t.records(m.InstanceUUID) {
+		if last == nil || r.ID > last.ID {
 			last = r
 		}
 	}

@@ -111,8 +111,8 @@ func (t *turn) crowded() bool {
 
 // migrating names where else the server may run, "" when no live migration was under way.
 func (t *turn) migrating(s ha.Server) string {
-	for _, r := range t.Facts.Migrations.Value {
-		if r.InstanceID == s.ID && r.Type == ha.MigrationLiveMigration && r.UnderWay() {
+	for _, r := range t.records(s.ID) {
+		if r.Type == ha.MigrationLiveMigration && r.UnderWay() {
 			if r.Dest == "" {
 				return "another host"
 			}
@@ -216,10 +216,8 @@ func (t *turn) pass(m *ha.VMove) ha.Pass {
 // lastRecord is the highest migration id of the instance that is known.
 func (t *turn) lastRecord(m *ha.VMove) int64 {
 	last := max(m.Order.Base, m.Order.Record)
-	for _, r := range t.Facts.Migrations.Value {
-		if r.InstanceID == m.InstanceUUID {
-			last = max(last, r.ID)
-		}
+	for _, r := range t.records(m.InstanceUUID) {
+		last = max(last, r.ID)
 	}
 	return last
 }
@@ -332,8 +330,8 @@ const (
 func (t *turn) server(id string, since time.Time) (ha.Server, sighting) {
 	one, asked := t.Facts.Server[id]
 	if t.Facts.Servers.After(since) && (!asked || !one.At.After(t.Facts.Servers.At)) {
-		if i := slices.IndexFunc(t.Facts.Servers.Value, func(s ha.Server) bool { return s.ID == id }); i >= 0 {
-			return t.Facts.Servers.Value[i], found
+		if s := t.listed(id); s != nil {
+			return *s, found
 		}
 	}
 	if asked && one.After(since) {

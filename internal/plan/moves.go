@@ -245,7 +245,7 @@ func (t *turn) undeleted() (any bool) {
 		if m.Status != ha.MoveIgnored || text(m.Message) != deleted {
 			continue
 		}
-		if slices.ContainsFunc(t.Facts.Servers.Value, func(s ha.Server) bool { return s.ID == m.InstanceUUID }) {
+		if t.listed(m.InstanceUUID) != nil {
 			t.log(m.InstanceUUID, "Nova said that it was deleted, and still lists it")
 			t.reopen(m)
 			any = true

@@ -26,6 +26,7 @@ type turn struct {
 	acting  map[string]bool // keys with an act in flight or decided in this turn
 	guarded bool            // GiveWay is among the changes
 	proved  bool            // the proof was taken in this turn
+	index   index
 }
 
 func begin(v View) *turn {
@@ -53,7 +54,7 @@ func begin(v View) *turn {
 func (t *turn) decision() Decision {
 	var changes []ha.Change
 	for i, m := range t.moves {
-		if i >= len(t.Unit.Moves) || !reflect.DeepEqual(m, t.Unit.Moves[i]) {
+		if i >= len(t.Unit.Moves) || m != t.Unit.Moves[i] && !reflect.DeepEqual(m, t.Unit.Moves[i]) {
 			changes = append(changes, ha.PutMove{Move: m})
 		}
 	}

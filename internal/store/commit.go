@@ -29,7 +29,7 @@ func (s *Store) Commit(ctx context.Context, l *ha.Lease, changes ...ha.Change) (
 			return err
 		}
 		beat = ha.Beat{Beat: row.Beat, Signal: row.Signals, Now: now}
-		c := &commit{s: s, tx: tx, lease: *l, row: row, now: now}
+		c := &commit{s: s, tx: tx, lease: *l, row: row, now: now, instances: instancesIn(changes)}
 		for _, change := range changes {
 			if err := c.apply(ctx, change); err != nil {
 				return err
@@ -72,15 +72,17 @@ func (s *Store) settleCommit(ctx context.Context, l ha.Lease, beat int64) (appli
 
 // commit is a commit under way, behind its fence.
 type commit struct {
-	s       *Store
-	tx      bun.Tx
-	lease   ha.Lease
-	row     workRow // the unit's
-	now     time.Time
-	entries []ha.Entry                      // journal entries not written yet
-	moves   map[string]map[string]*vmoveRow // by notification and instance; those without an id are not written yet
-	fresh   []*vmoveRow
-	events  []ha.Event // to be told
+	s         *Store
+	tx        bun.Tx
+	lease     ha.Lease
+	row       workRow // the unit's
+	now       time.Time
+	instances []string                        // whose moves it writes
+	entries   []ha.Entry                      // journal entries not written yet
+	closed    []string                        // keys of intents to be ended, before those entries
+	moves     map[string]map[string]*vmoveRow // by notification and instance; those without an id are not written yet
+	fresh     []*vmoveRow
+	events    []ha.Event // to be told
 }
 
 func (c *commit) apply(ctx context.Context, change ha.Change) error {
@@ -105,10 +107,8 @@ func (c *commit) apply(ctx context.Context, change ha.Change) error {
 		c.entries = append(c.entries, rules.FillEntry(ch.Entry, c.lease, c.row.work(c.now), c.now))
 		return nil
 	case ha.CloseIntent:
-		if err := c.flush(ctx); err != nil {
-			return err
-		}
-		return c.exec(ctx, "UPDATE journal SET is_open = ? WHERE work_id = ? AND is_open = ? AND act_key = ?", false, c.row.ID, true, ch.Key)
+		c.closeIntent(ch.Key)
+		return nil
 	case ha.StartUnit:
 		return c.s.startUnit(ctx, c.tx, ha.Work{Kind: ch.Kind, Key: ch.Kind.Key(ch.HostUUID), HostUUID: ch.HostUUID, SegmentUUID: ch.SegmentUUID})
 	case ha.Signal:

@@ -3,6 +3,9 @@ package store
 import (
 	"context"
 	"reflect"
+	"slices"
+
+	"github.com/uptrace/bun"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/store/rules"
@@ -41,15 +44,15 @@ func (c *commit) putMove(ctx context.Context, m ha.VMove) error {
 	return err
 }
 
-// movesOf are the moves of a notification by instance, read once in a commit. Of several for one instance, which an
-// imported database may have, it is the latest.
+// movesOf are the moves of a notification, of those instances that the commit writes, read once in it. Of several for one
+// instance, which an imported database may have, it is the latest.
 func (c *commit) movesOf(ctx context.Context, notification string) (map[string]*vmoveRow, error) {
 	if known, ok := c.moves[notification]; ok {
 		return known, nil
 	}
 	var rows []*vmoveRow
 	if err := c.tx.NewSelect().Model(&rows).Where("notification_uuid = ? AND deleted = 0", notification).
-		OrderExpr("id").Limit(mostMoves).Scan(ctx); err != nil {
+		Where("instance_uuid IN (?)", bun.In(c.instances)).OrderExpr("id").Limit(mostMoves).Scan(ctx); err != nil {
 		return nil, err
 	}
 	known := make(map[string]*vmoveRow, len(rows))
@@ -63,7 +66,31 @@ func (c *commit) movesOf(ctx context.Context, notification string) (map[string]*
 	return known, nil
 }
 
-// flush writes what was gathered: new moves, then journal entries, each in one statement.
+// instancesIn names the instances whose moves the changes write.
+func instancesIn(changes []ha.Change) []string {
+	var ids []string
+	for _, change := range changes {
+		if put, is := change.(ha.PutMove); is {
+			ids = append(ids, put.Move.InstanceUUID)
+		}
+	}
+	return ids
+}
+
+// closeIntent ends the open intents with the key that were written before this change, in the rows and in what is gathered; one that
+// is written later in the same commit stays open.
+func (c *commit) closeIntent(key string) {
+	for i := range c.entries {
+		if c.entries[i].Key == key {
+			c.entries[i].Open = false
+		}
+	}
+	if !slices.Contains(c.closed, key) {
+		c.closed = append(c.closed, key)
+	}
+}
+
+// flush writes what was gathered, each kind in one statement: new moves, the ends of intents, then journal entries.
 func (c *commit) flush(ctx context.Context) error {
 	if len(c.fresh) > 0 {
 		if _, err := c.tx.NewInsert().Model(&c.fresh).ExcludeColumn("id").Returning("NULL").Exec(ctx); err != nil {
@@ -71,7 +98,13 @@ func (c *commit) flush(ctx context.Context) error {
 		}
 		c.fresh, c.moves = nil, nil
 	}
-	entries := c.entries
-	c.entries = nil
+	entries, closed := c.entries, c.closed
+	c.entries, c.closed = nil, nil
+	if len(closed) > 0 {
+		if err := c.exec(ctx, "UPDATE journal SET is_open = ? WHERE work_id = ? AND is_open = ? AND act_key IN (?)",
+			false, c.row.ID, true, bun.In(closed)); err != nil {
+			return err
+		}
+	}
 	return c.s.append(ctx, c.tx, entries)
 }

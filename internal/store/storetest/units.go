@@ -51,6 +51,12 @@ func unitIsWhole(f *fixture) {
 		f.Fatalf("moves %d, claims %d, open %+v", len(u.Moves), len(u.Claims), u.Open)
 	}
 	equal(f, "the signal", u.Signal, 2) // two notifications of its key
+	f.commit(l, ha.CloseIntent{Key: "k1"}, ha.Write{Entry: ha.Entry{Seq: 3, Kind: ha.EntryIntent, Key: "k1", Open: true}},
+		ha.Write{Entry: ha.Entry{Seq: 4, Kind: ha.EntryIntent, Key: "k4", Open: true}}, ha.CloseIntent{Key: "k4"})
+	u = f.load(l)
+	if len(u.Open) != 1 || u.Open[0].Key != "k1" || u.Open[0].Seq != 3 {
+		f.Fatalf("open intents are %+v, want the one written after the close of its key", u.Open)
+	}
 
 	l2, u2 := f.takeOver("b", *l)
 	u2.Work, u2.Now, u2.Age = u.Work, u.Now, u.Age

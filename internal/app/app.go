@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+
+	"github.com/salvor-ha/salvor/internal/config"
 )
 
 // Version of this program, shown by `salvor version`, to other engines and to Nova. The build sets it:
@@ -18,6 +20,7 @@ type App struct {
 	name    string
 	parts   []part
 	closers []func() error
+	reload  func(*config.Config) error // nil where nothing can be taken over
 }
 
 // part is something that runs until its context ends and has stopped in good order when run returns.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -176,7 +177,9 @@ func notificationOf(ctx context.Context, api *client.Client, arg string) (string
 
 func collect(ctx context.Context, api *client.Client, filters url.Values, limit int, into *[]wire.Notification) error {
 	_, err := api.EachNotification(ctx, client.Query{Filters: filters, Limit: limit}, func(page []wire.Notification) error {
-		*into = append(*into, page...)
+		for _, n := range page { // one may have been found in another status before
+			*into = append(slices.DeleteFunc(*into, func(o wire.Notification) bool { return o.NotificationUUID == n.NotificationUUID }), n)
+		}
 		return nil
 	})
 	return err

@@ -230,6 +230,9 @@ type row struct {
 }
 
 func (l *listing) add(rows []row) error {
+	if len(rows) == 0 {
+		return nil
+	}
 	var err error
 	switch l.format {
 	case "json":

@@ -99,7 +99,7 @@ func listRecoveries(conn *connection) *cobra.Command {
 			return err
 		}
 		l := conn.list(cmd, "notification_uuid", "type", "source_host_uuid=host", "status", "created_at=since", "message")
-		more := false
+		more, seen := false, map[string]bool{} // one that changes meanwhile is shown once
 		for _, s := range wanted {
 			filters.Set("status", s)
 			if p.limit > 0 && !p.all {
@@ -108,7 +108,15 @@ func listRecoveries(conn *connection) *cobra.Command {
 					break
 				}
 			}
-			further, err := api.EachNotification(cmd.Context(), q, func(page []wire.Notification) error { return l.add(aboutHosts(page, names)) })
+			further, err := api.EachNotification(cmd.Context(), q, func(page []wire.Notification) error {
+				page = slices.DeleteFunc(page, func(n wire.Notification) bool { return seen[n.NotificationUUID] })
+				if slices.Contains(openStatuses, s) { // few; those that ended do not change
+					for _, n := range page {
+						seen[n.NotificationUUID] = true
+					}
+				}
+				return l.add(aboutHosts(page, names))
+			})
 			if err != nil {
 				return err
 			}

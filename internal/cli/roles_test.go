@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/salvor-ha/salvor/internal/client"
 	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
@@ -51,58 +50,61 @@ func TestDemoForAScript(t *testing.T) {
 
 // TestOperator follows the README: a simulated cloud, a serve, a report, and the commands of an operator.
 func TestOperator(t *testing.T) {
-	sim := start(t, "sim", "--listen", "127.0.0.1:0", "--hosts", "3", "--instances", "3", "--scale", "0.2")
-	cloud := sim.out.await(t, `listening on (http://\S+)`)
-	file := conf(t, sim.out.String())
-	salvor := start(t, "serve", "--config-file", file, "--listen", "127.0.0.1:0")
-	u := salvor.out.await(t, `listening on (http://\S+)`)
-	environ := []string{"OS_AUTH_URL=" + cloud, "OS_USERNAME=admin", "OS_PASSWORD=secret", "OS_PROJECT_NAME=admin", "SALVOR_URL=" + u}
-
-	login, _ := client.LoginFrom(environ)
-	c, err := client.New(client.Config{URL: u, Auth: client.NewKeystone(login)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	seg, err := c.CreateSegment(t.Context(), client.NewSegment{Name: "s", ServiceType: "compute", RecoveryMethod: "auto"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, h := range []string{"host-1", "host-2", "host-3"} {
-		if _, err := c.CreateHost(t.Context(), seg.UUID, client.NewHost{Name: h, Type: "x", ControlAttributes: "x"}); err != nil {
-			t.Fatal(err)
+	cloud, environ := cloudOf(t)
+	run := func(want int, words string, args ...string) string {
+		t.Helper()
+		code, stdout, stderr := command(t, environ, args...)
+		if code != want || !strings.Contains(stdout+stderr, words) {
+			t.Fatalf("salvor %s: exit %d, want %d with %q\n%s%s", strings.Join(args, " "), code, want, words, stdout, stderr)
 		}
+		return stdout
 	}
+	run(0, "", "segment", "create", "s")
+	for _, h := range []string{"host-1", "host-2", "host-3"} {
+		run(0, h, "host", "create", h, "--segment", "s")
+	}
+
+	// A host that is reported dead and lives: its recovery waits, and takes orders.
+	run(0, "salvor notification watch", "notification", "create", "COMPUTE_HOST", "host-3", "event=STOPPED", "host_status=NORMAL", "cluster_status=OFFLINE")
+	deadline := time.Now().Add(30 * time.Second)
+	for out := ""; !strings.Contains(out, "waits at      gate proof"); out = run(0, "COMPUTE_HOST STOPPED of host-3", "recovery", "show", "host-3") {
+		if time.Now().After(deadline) {
+			t.Fatal(out)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	run(0, "hold is asked for; engine ", "recovery", "hold", "host-3", "--reason", "looking", "--for", "1d")
+	run(0, "held by       admin, until 20", "recovery", "show", "host-3")
+	run(0, "it stays held by admin: salvor recovery release", "recovery", "retry", "host-3")
+	run(0, "this ends the hold by admin: looking", "recovery", "release", "host-3")
+	run(0, "host-3", "recovery", "list")
+	run(0, "cancel is asked for", "recovery", "cancel", "host-3", "--reason", "it lives")
+	run(1, "failed: cancelled by admin: it lives", "recovery", "watch", "host-3")
+	run(0, "failed", "notification", "list", "--host", "host-3", "--since", "1h", "--status", "failed")
+
+	// One that is dead.
 	resp, err := http.Post(cloud+"/sim/hosts/host-2/kill", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-
-	code, stdout, stderr := command(t, environ, "host", "confirm-off", "host-2", "--reason", "pulled the plug")
-	if code != 0 || !strings.Contains(stdout, "salvor recovery show") {
-		t.Fatalf("confirm-off: %d %s%s", code, stdout, stderr)
-	}
-	id := strings.Fields(stdout)[1]
-	deadline := time.Now().Add(60 * time.Second)
-	for !strings.Contains(stdout, "finished") && time.Now().Before(deadline) {
-		<-time.After(50 * time.Millisecond)
-		_, stdout, stderr = command(t, environ, "recovery", "show", id)
-	}
-	for _, want := range []string{"status        finished", "1 of 1 instances moved", "proof         confirmed: admin: pulled the plug confirmed", "gate      brake: 1 of 3", "evacuate"} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("no %q in:\n%s%s", want, stdout, stderr)
+	id := strings.Fields(run(0, "salvor recovery watch", "host", "confirm-off", "host-2", "--reason", "pulled the plug"))[1]
+	run(0, "finished: 1 of 1 instances moved", "recovery", "watch", "host-2")
+	shown := run(0, "status        finished", "recovery", "show", id)
+	for _, want := range []string{"reported      COMPUTE_HOST STOPPED of host-2", "1 of 1 instances moved", "proof         confirmed: admin: pulled the plug confirmed",
+		"gate      brake: 1 of 3", "evacuate"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("no %q in:\n%s", want, shown)
 		}
 	}
-	if code, _, stderr = command(t, environ, "recovery", "cancel", id); code != 1 || !strings.Contains(stderr, "409") {
-		t.Errorf("cancel of what has ended: %d %s", code, stderr)
+	moves := run(0, "succeeded", "vmove", "list", "host-2")
+	run(0, "host-2", "vmove", "show", id, strings.Fields(strings.Split(moves, "\n")[1])[0], "-c", "source_host,status")
+	run(4, "409", "recovery", "cancel", id)
+	if out := run(0, "", "recovery", "show", id, "--json"); !json.Valid([]byte(out)) {
+		t.Errorf("show --json: %s", out)
 	}
-	if code, stdout, _ = command(t, environ, "recovery", "show", id, "--json"); code != 0 || !json.Valid([]byte(stdout)) {
-		t.Errorf("show --json: %d %s", code, stdout)
-	}
-	if code, _, stderr = command(t, environ[1:], "recovery", "show", id); code != 1 || !strings.Contains(stderr, "401") {
-		t.Errorf("without an account: %d %s", code, stderr)
-	}
-	salvor.stop() // in good order: the clean-up expects exit code 0
+	environ = environ[1:]
+	run(4, "401", "recovery", "show", id)
 }
 
 // TestDatabase runs the commands of `salvor db` on every database.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -77,10 +80,10 @@ func roleCommand(env Env, mk maker, listens bool, cmd *cobra.Command) *cobra.Com
 			err = errors.Join(err, log.Close())
 		}()
 		ctx, stop := context.WithCancel(cmd.Context())
-		var reread sync.WaitGroup
-		reread.Go(func() { s.rereadOnHangup(ctx, log) })
-		defer reread.Wait()
 		defer stop()
+		hangups := make(chan os.Signal, 1)
+		signal.Notify(hangups, syscall.SIGHUP) // one that comes before the process is ready is heeded then
+		defer signal.Stop(hangups)
 		a, err := mk(ctx, app.Options{Config: c, Log: log.Logger, Listen: listen})
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -88,6 +91,11 @@ func roleCommand(env Env, mk maker, listens bool, cmd *cobra.Command) *cobra.Com
 		case err != nil:
 			return err
 		}
+		var reread sync.WaitGroup
+		r := rereader{settings: s, log: log, app: a, began: c, current: c}
+		reread.Go(func() { r.run(ctx, hangups) })
+		defer reread.Wait()
+		defer stop()
 		return run(cmd, a)
 	}
 	return cmd

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,8 +19,8 @@ func simCommand(env Env) *cobra.Command {
 		Args:    cobra.NoArgs,
 		Short:   "Run a simulated cloud",
 		Long: `Runs a cloud in memory that behaves as a real Nova was observed to: Keystone, Nova, Placement and
-BMCs over HTTP. It prints the masakari.conf that points salvor at it. Hosts are killed, and faults
-injected, below /sim.`,
+BMCs over HTTP. It prints the masakari.conf that points salvor at it, with a database of its own, and how
+to go on. Hosts are killed, and faults injected, below /sim.`,
 		Example: `  salvor sim --hosts 6 --instances 24 > sim.conf &
   salvor serve --config-file sim.conf
   curl -X POST http://127.0.0.1:18774/sim/hosts/host-1/kill     the host loses power
@@ -35,7 +38,7 @@ injected, below /sim.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "# a simulated cloud: %d hosts, %d instances\n%s\n# ", o.Hosts, o.Instances, app.SimConfig(a.URL()))
+			fmt.Fprint(cmd.OutOrStdout(), simText(o, a.URL(), time.Now()))
 			return run(cmd, a)
 		},
 	}
@@ -49,4 +52,26 @@ injected, below /sim.`,
 	f.IntVar(&o.Capacity, "capacity", 0, "instances that a host can hold (default: any number)")
 	f.Float64Var(&o.Rate, "rate", 0, "evacuations a second that the whole cloud carries out (default: any number)")
 	return cmd
+}
+
+// simText is a masakari.conf for the simulated cloud, and in comments what to paste into a shell. The database is a new one
+// at each start: rows of an earlier cloud would not fit this one.
+func simText(o app.SimOptions, url string, now time.Time) string {
+	database := filepath.Join(os.TempDir(), fmt.Sprintf("salvor-sim-%d.sqlite", now.UnixMilli()))
+	return fmt.Sprintf(`# a simulated cloud: %d hosts, %d instances
+%s
+[database]
+connection = sqlite:///%s
+
+# With this text in sim.conf, in a second terminal:
+#   salvor serve --config-file sim.conf
+# In a third:
+#   export OS_AUTH_URL=%[5]s/v3 OS_USERNAME=admin OS_PASSWORD=secret OS_PROJECT_NAME=admin
+#   export OS_USER_DOMAIN_NAME=Default OS_PROJECT_DOMAIN_NAME=Default SALVOR_URL=%[6]s
+#   salvor segment create rack
+#   for i in $(seq %[1]d); do salvor host create host-$i --segment rack >/dev/null; done
+#   curl -s -X POST %[5]s/sim/hosts/host-1/kill
+#   salvor notification create COMPUTE_HOST host-1 event=STOPPED host_status=NORMAL cluster_status=OFFLINE
+#   salvor recovery watch host-1
+# `, o.Hosts, o.Instances, app.SimConfig(url), database, url, defaultURL)
 }

@@ -34,7 +34,7 @@ only. With -o json each line is an entry of the history as JSON; the last has no
 			if err != nil {
 				return err
 			}
-			w := watcher{api: api, id: id, out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr(), format: conn.format}
+			w := watcher{api: api, id: id, out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr(), format: conn.format, every: watchFirst}
 			return w.run(cmd.Context())
 		}),
 	}
@@ -46,6 +46,7 @@ type watcher struct {
 	id        string
 	out, errs io.Writer
 	format    string
+	every     time.Duration // between two looks while something happens
 
 	told   int // entries of the history
 	status string
@@ -55,17 +56,17 @@ type watcher struct {
 
 // run ends with nil when the notification finished, errSilent when it ended otherwise.
 func (w *watcher) run(ctx context.Context) error {
-	wait := watchFirst
+	wait := w.every
 	for {
 		r, err := w.api.Recovery(ctx, w.id)
 		wait = min(wait*3/2, watchMost)
 		switch {
 		case err == nil:
 			if w.lost = false; w.tell(r) {
-				wait = watchFirst
+				wait = w.every
 			}
 			if ended(r) {
-				return w.end(r)
+				return w.end(ctx, r)
 			}
 		case ctx.Err() == nil && isAway(err):
 			w.away(err)
@@ -150,9 +151,16 @@ func (w *watcher) line(v any) {
 	_ = enc.Encode(v) // a reader that has gone ends the program by a signal
 }
 
-func (w *watcher) end(r wire.Recovery) error {
+func (w *watcher) end(ctx context.Context, r wire.Recovery) error {
 	if w.format == "table" {
-		fmt.Fprintf(w.out, "\n%s\n", printable(sentence(r.Status, outcome(r, nil))))
+		var reported wire.Notification
+		if w.why == "" { // what was reported says what its end means
+			var err error
+			if reported, err = w.api.Notification(ctx, w.id); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(w.out, "\n%s\n", printable(sentence(r.Status, outcome(r, reported.Payload))))
 	} else {
 		w.line(struct {
 			ID      string  `json:"notification_uuid"`

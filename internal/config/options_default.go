@@ -16,14 +16,14 @@ func apiOptions() []Option {
 			"Serve the API over TLS, with the files named in [wsgi] ssl_cert_file, ssl_key_file and ssl_ca_file."),
 		define(groupDefault, "osapi_max_limit", integer(1, unbounded), "1000",
 			func(c *Config) *int { return &c.API.MaxLimit },
-			"The largest page of a list. A larger limit in a request is cut down to it."),
+			"The largest page of a list. A larger limit in a request is cut down to it.", mutable),
 		define(groupDefault, "osapi_masakari_link_prefix", text(), "",
 			func(c *Config) *string { return &c.API.LinkPrefix },
-			"The base of the links in answers, for an API behind a proxy, such as https://cloud.example.com/instance-ha."),
+			"The base of the links in answers, for an API behind a proxy, such as https://cloud.example.com/instance-ha.", mutable),
 		define(groupDefault, "duplicate_notification_detection_interval", seconds(0), "180",
 			func(c *Config) *time.Duration { return &c.API.DuplicateInterval },
 			"A report that equals one of the same host and is younger than it by less than this is a duplicate, and "+
-				"refused with 409. 0: only reports of the same or an earlier time are."),
+				"refused with 409. 0: only reports of the same or an earlier time are.", mutable),
 	}
 }
 

@@ -26,7 +26,9 @@ type Change struct {
 	Mutable       bool   // a running process can take it over
 }
 
-func (c Change) String() string { return fmt.Sprintf("[%s] %s = %s (was %s)", c.Group, c.Option, c.New, c.Old) }
+func (c Change) String() string {
+	return fmt.Sprintf("[%s] %s = %s (was %s)", c.Group, c.Option, c.New, c.Old)
+}
 
 // Changes lists what another configuration has otherwise, in the order of the reference; options without effect are left out.
 func (c *Config) Changes(other *Config) []Change {

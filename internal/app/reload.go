@@ -1,0 +1,57 @@
+package app
+
+import (
+	"net/http"
+	"sync/atomic"
+
+	"github.com/salvor-ha/salvor/internal/api"
+	"github.com/salvor-ha/salvor/internal/config"
+	"github.com/salvor-ha/salvor/internal/policy"
+	"github.com/salvor-ha/salvor/internal/service"
+	"github.com/salvor-ha/salvor/internal/store"
+)
+
+// current is the api's handler as the options have it now. A reload puts another in its place as a whole; requests that are
+// under way end with theirs.
+type current struct{ handler atomic.Pointer[http.Handler] }
+
+func (c *current) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	(*c.handler.Load()).ServeHTTP(w, r)
+}
+
+// Reload takes over the options that are marked mutable, but for the log's, which are the caller's. With an error nothing
+// has changed. It may be called while the App runs; an engine has no such options.
+func (a *App) Reload(c *config.Config) error {
+	if a.reload == nil {
+		return nil
+	}
+	return a.reload(c)
+}
+
+// handler makes the api's handler, and returns what a reload calls to make another.
+func (b *builder) handler(f *face, rows *store.Store, poke func()) (http.Handler, func(*config.Config) error, error) {
+	mk := func(c *config.Config, rules *policy.Enforcer) (http.Handler, error) {
+		conf := apiConfig(c)
+		conf.Log = b.log
+		svc := service.New(counted{rows, b.metrics}, b.cloud, service.Config{DuplicateInterval: c.API.DuplicateInterval, Poke: poke, Log: b.log})
+		return api.New(conf, svc, f.auth, rules)
+	}
+	first, err := mk(b.cfg, f.policy)
+	if err != nil {
+		return nil, nil, err
+	}
+	now := &current{}
+	now.handler.Store(&first)
+	return now, func(c *config.Config) error {
+		rules, err := policy.New(policyConfig(c), b.log)
+		if err != nil {
+			return err
+		}
+		next, err := mk(c, rules)
+		if err != nil {
+			return err
+		}
+		now.handler.Store(&next)
+		return nil
+	}, nil
+}

@@ -73,10 +73,10 @@ func report(w io.Writer, o options, rows []result) bool {
 	fmt.Fprintln(w, "notification's end. ratio: moved to what the cloud needs. CPU: seconds of all processes of a role.")
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "run\treported\tordered\tmoved\tratio\tsettled\theld\tnamed\tCPU engines\tdatabase\tapis\tsim\tstatements\ta second")
+	fmt.Fprintln(t, "run\treported\tordered\tmoved\tratio\tsettled\trefused\theld\tnamed\tCPU engines\tdatabase\tapis\tsim\tstatements\ta second")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.2f\t%.1f\t%d\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t%.0f\n", r.name, r.reported.Seconds(),
-			r.ordered.Seconds(), r.moved.Seconds(), r.ratio(o), r.settled.Seconds(), r.held, r.named, r.cpu["engines"].Seconds(),
+		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.2f\t%.1f\t%d\t%d\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t%.0f\n", r.name, r.reported.Seconds(),
+			r.ordered.Seconds(), r.moved.Seconds(), r.ratio(o), r.settled.Seconds(), r.refused, r.held, r.named, r.cpu["engines"].Seconds(),
 			r.cpu["database"].Seconds(), r.cpu["api"].Seconds(), r.cpu["sim"].Seconds(), r.questions, float64(r.questions)/max(1, r.settled.Seconds()))
 	}
 	_ = t.Flush()

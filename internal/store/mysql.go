@@ -7,6 +7,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"time"
@@ -140,13 +141,81 @@ func (s *mysqlSession) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	full, ok := c.(session)
+	if !ok {
+		c.Close()
+		return nil, fmt.Errorf("connection of type %T lacks what the store needs", c)
+	}
+	if err := s.prepare(ctx, full); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return mysqlConn{full}, nil
+}
+
+func (s *mysqlSession) prepare(ctx context.Context, c session) error {
+	if err := takesPart(ctx, c); err != nil {
+		return err
+	}
 	for _, set := range s.sets {
-		_, err := c.(driver.ExecerContext).ExecContext(ctx, set, nil)
+		_, err := c.ExecContext(ctx, set, nil)
 		var refused *mysqldriver.MySQLError
 		if err != nil && !(errors.As(err, &refused) && refused.Number == errUnknownVariable) {
-			c.Close()
-			return nil, fmt.Errorf("%s: %w", set, err)
+			return fmt.Errorf("%s: %w", set, err)
 		}
 	}
-	return c, nil
+	return nil
+}
+
+// takesPart refuses a Galera node that is cut off from its cluster or has not joined it yet: it takes connections and SETs, and
+// says no only at the first row. Servers without Galera name no provider.
+func takesPart(ctx context.Context, c session) error {
+	rows, err := c.QueryContext(ctx, "SHOW GLOBAL STATUS WHERE Variable_name IN "+
+		"('wsrep_provider_name', 'wsrep_cluster_status', 'wsrep_ready')", nil)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	status := map[string]string{}
+	for row := make([]driver.Value, 2); ; {
+		if err := rows.Next(row); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return err
+		}
+		status[fmt.Sprintf("%s", row[0])] = fmt.Sprintf("%s", row[1])
+	}
+	if status["wsrep_provider_name"] == "" || status["wsrep_cluster_status"] == "Primary" && status["wsrep_ready"] == "ON" {
+		return nil
+	}
+	return &mysqldriver.MySQLError{Number: erNodeNotReady, Message: fmt.Sprintf("Galera node takes no part in its cluster: "+
+		"wsrep_cluster_status %s, wsrep_ready %s", status["wsrep_cluster_status"], status["wsrep_ready"])}
+}
+
+// mysqlConn ends a transaction within the context in which it began: the driver's own COMMIT would wait for ever for a server
+// that hangs.
+type mysqlConn struct{ session }
+
+func (c mysqlConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	if _, err := c.session.BeginTx(ctx, opts); err != nil {
+		return nil, err
+	}
+	return mysqlTx{c.session, ctx}, nil
+}
+
+type mysqlTx struct {
+	c   session
+	ctx context.Context
+}
+
+func (t mysqlTx) Commit() error {
+	_, err := t.c.ExecContext(t.ctx, "COMMIT", nil)
+	return err
+}
+
+func (t mysqlTx) Rollback() error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), nodeTimeout)
+	defer cancel()
+	_, err := t.c.ExecContext(ctx, "ROLLBACK", nil)
+	return err
 }

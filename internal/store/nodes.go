@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // nodes connects to one of several nodes of a cluster at a time, and fails over whole: once a node is left, its pooled
@@ -24,6 +25,20 @@ var _ driver.Connector = (*nodes)(nil)
 
 func (n *nodes) Driver() driver.Driver { return n.all[0].Driver() }
 
+// nodeTimeout is how long one of several nodes may take for a connection until the next one is tried: one that hangs accepts
+// connections, and says nothing.
+const nodeTimeout = 2 * time.Second
+
+// reach connects to the k-th node.
+func (n *nodes) reach(ctx context.Context, k int) (driver.Conn, error) {
+	if len(n.all) > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, nodeTimeout)
+		defer cancel()
+	}
+	return n.all[k].Connect(ctx)
+}
+
 // Connect connects to the present node; when that cannot be reached, to the next one that can.
 func (n *nodes) Connect(ctx context.Context) (driver.Conn, error) {
 	n.mu.Lock()
@@ -32,7 +47,7 @@ func (n *nodes) Connect(ctx context.Context) (driver.Conn, error) {
 	var failed nodesError
 	for i := range n.all {
 		k := (at + i) % len(n.all)
-		c, err := n.all[k].Connect(ctx)
+		c, err := n.reach(ctx, k)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", n.names[k], err))
 			if ctx.Err() != nil {
@@ -66,11 +81,12 @@ type nodesError []error
 func (e nodesError) Error() string   { return errors.Join(e...).Error() }
 func (e nodesError) Unwrap() []error { return e }
 
-// leave gives the present node up, if there is another: it answers, but says that it cannot serve.
+// leave gives the present node up for the next one: it says that it cannot serve, or says nothing. Of a single one, behind
+// which a proxy may have gone over to another, all pooled connections are given up.
 func (n *nodes) leave(term int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.term == term && len(n.all) > 1 {
+	if n.term == term {
 		n.current, n.term = (n.current+1)%len(n.all), n.term+1
 	}
 }

@@ -1,23 +1,52 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
 
-// proxy is a node of a cluster: it passes bytes on to the true server, until it is killed.
+// proxy is a node of a cluster: it passes bytes on to the true server, until it hangs or is killed.
 type proxy struct {
 	net.Listener
 	mu    sync.Mutex
 	conns map[net.Conn]bool
 	ever  int
+	hung  bool
 	done  sync.WaitGroup
+}
+
+// hang makes the node keep its connections, take new ones, and say nothing any more.
+func (p *proxy) hang() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hung = true
+}
+
+func (p *proxy) hangs() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hung
+}
+
+// mute is an end of a connection that loses what is written to it once its node hangs.
+type mute struct {
+	net.Conn
+	p *proxy
+}
+
+func (m mute) Write(b []byte) (int, error) {
+	if m.p.hangs() {
+		return len(b), nil
+	}
+	return m.Conn.Write(b)
 }
 
 func newProxy(t *testing.T, server string) *proxy {
@@ -53,7 +82,7 @@ func (p *proxy) serve(c net.Conn, server string) {
 	var both sync.WaitGroup
 	for _, way := range [][2]net.Conn{{c, s}, {s, c}} {
 		both.Go(func() {
-			io.Copy(way[0], way[1])
+			io.Copy(mute{way[0], p}, way[1])
 			c.Close()
 			s.Close()
 		})
@@ -123,6 +152,36 @@ func TestFailover(t *testing.T) {
 		b.away(err)
 		if !strings.Contains(err.Error(), nodes[1].Addr().String()) {
 			t.Fatalf("the error names no node: %v", err)
+		}
+	})
+}
+
+// A node that hangs is left with all connections to it, in the middle of a statement as of a commit, and so is the next one.
+func TestHangingNode(t *testing.T) {
+	clusters(t, func(t *testing.T, url string, nodes [2]*proxy) {
+		b := newBench(t, url, open)
+		impatient := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 1600*time.Millisecond)
+			defer cancel()
+			_, err := b.Commit(ctx, b.lease, note(1))
+			return err
+		}
+		nodes[0].hang()
+		b.away(impatient())
+		if _, err := b.Commit(t.Context(), b.lease, note(2)); err != nil {
+			t.Fatalf("commit after a node hung: %v", err)
+		}
+		if now, _ := nodes[1].open(); now == 0 {
+			t.Fatal("no connection to the next node")
+		}
+		b.spy.once(func(commit, _ func() error) error {
+			nodes[1].hang()
+			return commit()
+		})
+		began := time.Now()
+		b.away(impatient())
+		if took := time.Since(began); took > 20*time.Second {
+			t.Fatalf("a commit waited %s for a node that hangs", took)
 		}
 	})
 }

@@ -30,7 +30,7 @@ type Config struct {
 	SyncWait int
 	// LockWait is how long a statement waits for a row (default 2 s, at least 1 s).
 	LockWait time.Duration
-	// CallFor bounds how long one transaction may take until its answer counts as lost (default 10 s).
+	// CallFor bounds how long one transaction may take until its answer counts as lost (default 5 s).
 	CallFor time.Duration
 	// RetryFor bounds how long refused transactions are tried again when the context does not end before (default 10 s).
 	RetryFor time.Duration
@@ -54,7 +54,7 @@ func (c Config) withDefaults() Config {
 		c.LockWait = 2 * time.Second
 	}
 	if c.CallFor <= 0 {
-		c.CallFor = 10 * time.Second
+		c.CallFor = 5 * time.Second
 	}
 	if c.RetryFor <= 0 {
 		c.RetryFor = 10 * time.Second

@@ -19,6 +19,9 @@ const (
 	// lostTries bounds how often a transaction is begun again after its connection was lost BEFORE its commit was sent:
 	// another node may be there, but a database that is away is the caller's to wait for.
 	lostTries = 3
+	// hangs is how long a try must have had no answer, when its time is over, for its node to be left. It is shorter than
+	// any patience of an engine's.
+	hangs = 1500 * time.Millisecond
 )
 
 // errLost marks the error of a commit whose answer did not come: the transaction may be durable.
@@ -91,20 +94,28 @@ func (s *Store) refused(err error) bool {
 // retry is the one place where refusals are tried again (DESIGN section 3): 1213, 1205, 1020, 1047, 40001, 40P01,
 // SQLITE_BUSY and their kin.
 //
-// Each try has CallFor: a server that does not answer is left, whatever the caller's patience.
+// Each try has CallFor: a server that does not answer is left, whatever the caller's patience, and with it all connections to it.
 func (s *Store) retry(ctx context.Context, try func(context.Context) error) error {
 	end := time.Now().Add(s.retryFor)
 	wait, lost := retryFirst, 0
 	for {
-		term := s.term()
+		term, began := s.term(), time.Now()
 		err := s.bounded(ctx, try)
+		class := classOwn
+		if err != nil {
+			class = s.d.classify(err)
+		}
+		if s.nodes != nil && (class == classNode || class == classEnded && time.Since(began) >= hangs) {
+			s.nodes.leave(term)
+		}
 		if err == nil || errors.Is(err, errLost) {
 			return err
 		}
-		switch s.d.classify(err) {
-		case classConflict:
-		case classNode:
-			s.nodes.leave(term)
+		if class == classEnded && ctx.Err() == nil { // CallFor has passed
+			class = classLost
+		}
+		switch class {
+		case classConflict, classNode:
 		case classLost:
 			if lost++; lost >= lostTries {
 				return err

@@ -17,6 +17,8 @@ type dialect struct {
 	returning bool
 	// nullsFirst: the database sorts NULLs first unless it is told otherwise.
 	nullsFirst bool
+	// rowValues: (a, b) < (1, 2) goes by an index of a and b.
+	rowValues bool
 	// classify sorts an error of the driver.
 	classify func(error) class
 }
@@ -26,7 +28,7 @@ var (
 		name: sqlite,
 		// SQLite has no server: its clock is this process's, so that it runs on virtual time too.
 		now:       func() bun.Safe { return literal(time.Now()) },
-		returning: true, nullsFirst: true,
+		returning: true, nullsFirst: true, rowValues: true,
 		classify: classifySQLite,
 	}
 	mysqlDialect = dialect{
@@ -38,8 +40,8 @@ var (
 	postgresDialect = dialect{
 		name:      postgres,
 		now:       func() bun.Safe { return "(clock_timestamp() AT TIME ZONE 'UTC')::timestamp(6)" },
-		returning: true,
-		classify:  classifyPostgres,
+		returning: true, rowValues: true,
+		classify: classifyPostgres,
 	}
 )
 

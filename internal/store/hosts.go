@@ -53,7 +53,7 @@ var hostList = list[hostRow, ha.Host]{
 
 // Hosts lists live hosts.
 func (s *Store) Hosts(ctx context.Context, f ha.HostFilter, p ha.Page) ([]ha.Host, error) {
-	return hostList.page(ctx, s, "listing hosts", p, func(q *bun.SelectQuery) {
+	return hostList.page(ctx, s, "listing hosts", p, true, func(q *bun.SelectQuery) {
 		if f.SegmentUUID != "" {
 			equal(q, "failover_segment_id", &f.SegmentUUID)
 		}

@@ -19,7 +19,10 @@ const createdAt = "created_at"
 type column struct {
 	name     string
 	null     bool
-	constant bool // the same in all live rows
+	moment   bool   // a time
+	unique   bool   // what is sorted by it needs no further key
+	constant bool   // the same in all live rows
+	index    string // holds the live rows by it, created_at and id; "" when there is none
 }
 
 // list knows how the objects of a table are listed: filtered, sorted, and page after page from the last row seen
@@ -29,60 +32,77 @@ type list[R, O any] struct {
 	fields  rules.Fields[O]
 	uuid    string
 	columns map[ha.Field]column
-	// byTime are the indexes that end with (created_at, id), the default order.
+	// byTime are the indexes that end with (created_at, id), the default order, one for each filter.
 	byTime []string
 }
 
+// primary is the index of the ids.
+const primary = "PRIMARY"
+
 func (l list[R, O]) column(f ha.Field) (column, error) {
+	if c, own := l.columns[f]; own {
+		return c, nil
+	}
 	switch f {
-	case ha.FieldID, ha.FieldCreatedAt:
-		return column{name: string(f)}, nil
+	case ha.FieldID:
+		return column{name: "id", unique: true, index: primary}, nil
+	case ha.FieldCreatedAt:
+		return column{name: createdAt}, nil
 	case ha.FieldUUID:
-		return column{name: l.uuid}, nil
+		return column{name: l.uuid, unique: true}, nil
 	case ha.FieldUpdatedAt:
-		return column{name: "updated_at", null: true}, nil
+		return column{name: "updated_at", null: true, moment: true}, nil
 	case ha.FieldDeleted, ha.FieldDeletedAt:
 		return column{constant: true}, nil
+	default:
+		return column{}, rules.UnsortableError(f)
 	}
-	c, ok := l.columns[f]
-	if !ok {
-		return c, rules.UnsortableError(f)
-	}
-	return c, nil
 }
 
 // key is one key of an order, with the value that the marker's row has there.
 type key struct {
 	column
+	field ha.Field
 	desc  bool
 	value any
 }
 
-// page reads one page. where adds the filters.
-func (l list[R, O]) page(ctx context.Context, s *Store, op string, p ha.Page, where func(*bun.SelectQuery)) ([]O, error) {
+// order returns the keys of an order, without those that decide nothing.
+func (l list[R, O]) order(d dialect, by []ha.Sort) ([]key, error) {
 	var keys []key
-	for _, by := range p.Sort {
-		c, err := l.column(by.Field)
+	unique := false
+	for _, s := range by {
+		c, err := l.column(s.Field)
 		if err != nil {
 			return nil, err
 		}
-		if !c.constant {
-			keys = append(keys, key{column: c, desc: by.Desc})
+		if !c.constant && !unique {
+			keys = append(keys, key{column: d.sortable(c), field: s.Field, desc: s.Desc})
 		}
+		unique = unique || c.unique
+	}
+	return keys, nil
+}
+
+// page reads one page. where adds the filters, if there are any (filtered).
+func (l list[R, O]) page(ctx context.Context, s *Store, op string, p ha.Page, filtered bool, where func(*bun.SelectQuery)) ([]O, error) {
+	keys, err := l.order(s.d, p.Sort)
+	if err != nil {
+		return nil, err
 	}
 	var rows []R
-	err := s.read(ctx, op, func(ctx context.Context, db bun.IDB) error {
+	err = s.read(ctx, op, func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		q := db.NewSelect().Model(&rows).Where("deleted = 0")
 		where(q)
 		if p.Marker != "" {
-			if err := l.mark(ctx, db, p, keys); err != nil {
+			if err := l.mark(ctx, db, p.Marker, keys); err != nil {
 				return err
 			}
-			text, args := after(keys)
+			text, args := s.d.after(keys)
 			q.Where(text, args...)
-			s.d.seek(q, keys, l.byTime)
 		}
+		s.d.lead(q, keys, l.byTime, filtered, p.Marker != "")
 		for _, k := range keys {
 			q.OrderExpr(s.d.order(k))
 		}
@@ -102,40 +122,63 @@ func (l list[R, O]) page(ctx context.Context, s *Store, op string, p ha.Page, wh
 }
 
 // mark finds the marker's row by its integer id or its uuid, and fills in its values.
-func (l list[R, O]) mark(ctx context.Context, db bun.IDB, p ha.Page, keys []key) error {
+func (l list[R, O]) mark(ctx context.Context, db bun.IDB, marker string, keys []key) error {
 	var row *R
 	var err error
-	if id, ok := rules.MarkerID(p.Marker); ok {
+	if id, ok := rules.MarkerID(marker); ok {
 		row, err = one[R](ctx, db, "id = ? AND deleted = 0", id)
 	} else {
-		row, err = one[R](ctx, db, l.uuid+" = ? AND deleted = 0", strings.ToLower(p.Marker))
+		row, err = one[R](ctx, db, l.uuid+" = ? AND deleted = 0", strings.ToLower(marker))
 	}
 	if err != nil {
 		return err
 	}
 	if row == nil {
-		return &ha.MarkerError{Marker: p.Marker}
+		return &ha.MarkerError{Marker: marker}
 	}
-	object, next := l.object(*row), 0
-	for _, by := range p.Sort {
-		if c, _ := l.column(by.Field); c.constant {
-			continue
+	object := l.object(*row)
+	for i := range keys {
+		k := &keys[i]
+		k.value, _ = l.fields(&object, k.field)
+		if t, ok := k.value.(time.Time); ok {
+			k.value = literal(t)
 		}
-		value, _ := l.fields(&object, by.Field)
-		if t, ok := value.(time.Time); ok {
-			value = literal(t)
+		if k.value == nil && !k.null && k.moment {
+			k.value = noTime
 		}
-		keys[next].value = value
-		next++
 	}
 	return nil
 }
 
-// after is the condition of the rows that follow the marker's: beyond it in the first key, or equal there and beyond it in
-// the next. A first key that is never NULL bounds the range in plain sight as well, so that its index is used.
-func after(keys []key) (string, []any) {
+// noTime sorts before every time.
+const noTime = "0001-01-01 00:00:00"
+
+// sortable is a column as this database can begin at a place in its index: comparing rows as wholes, SQLite and PostgreSQL
+// know no order of NULLs, so that a time that is none becomes the least one. Migration 0003 has the same expression.
+func (d dialect) sortable(c column) column {
+	if d.rowValues && c.null && c.moment {
+		c.name, c.null = "COALESCE("+c.name+", '"+noTime+"')", false
+	}
+	return c
+}
+
+// after is the condition of the rows that follow the marker's. SQLite and PostgreSQL find their place in an index when the
+// keys are compared as one; MySQL when it is spelled out: beyond the marker in the first key, or equal there and beyond it in
+// the next. A first key that is never NULL then bounds the range in plain sight as well.
+func (d dialect) after(keys []key) (string, []any) {
 	if len(keys) == 0 {
 		return "FALSE", nil
+	}
+	if d.rowValues && oneWay(keys) {
+		names, args := make([]string, len(keys)), make([]any, len(keys))
+		for i, k := range keys {
+			names[i], args[i] = k.name, k.value
+		}
+		sign := ">"
+		if keys[0].desc {
+			sign = "<"
+		}
+		return "(" + strings.Join(names, ", ") + ") " + sign + " (?" + strings.Repeat(", ?", len(keys)-1) + ")", args
 	}
 	text, args := afterFrom(keys)
 	if k := keys[0]; !k.null {
@@ -146,6 +189,16 @@ func after(keys []key) (string, []any) {
 		return k.name + " " + sign + " ? AND (" + text + ")", append([]any{k.value}, args...)
 	}
 	return text, args
+}
+
+// oneWay reports whether all keys go the same way and none is ever NULL.
+func oneWay(keys []key) bool {
+	for _, k := range keys {
+		if k.null || k.desc != keys[0].desc {
+			return false
+		}
+	}
+	return true
 }
 
 func afterFrom(keys []key) (string, []any) {
@@ -188,11 +241,27 @@ func (d dialect) order(k key) string {
 	}
 }
 
-// seek makes a page begin at the marker's place in one of the indexes by time. Left alone, MySQL reads such an index from its
-// beginning, over all rows before the marker's.
-func (d dialect) seek(q *bun.SelectQuery, keys []key, byTime []string) {
-	if d.name == mysql && len(keys) > 0 && keys[0].name == createdAt {
+// lead makes a page begin at its place in an index that has the order of the keys. Left alone, MySQL reads such an index from
+// its beginning, over all rows before the marker's; and SQLite, which has no statistics, takes any index that begins with
+// deleted, and sorts all rows.
+func (d dialect) lead(q *bun.SelectQuery, keys []key, byTime []string, filtered, marked bool) {
+	if len(keys) == 0 {
+		return
+	}
+	index := keys[0].index
+	if filtered { // few rows may pass, found by the filter's own index and sorted
+		index = ""
+	}
+	switch {
+	case d.name == mysql && marked && keys[0].name == createdAt && len(byTime) > 0:
 		q.ForceIndexForOrderBy(byTime...)
+	case index == "":
+	case d.name == mysql && marked:
+		q.ForceIndexForOrderBy(index)
+	case d.name == sqlite && index == primary:
+		q.ModelTableExpr("?TableName AS ?TableAlias NOT INDEXED")
+	case d.name == sqlite:
+		q.ModelTableExpr("?TableName AS ?TableAlias INDEXED BY ?", bun.Ident(index))
 	}
 }
 

@@ -49,11 +49,18 @@ var notificationList = list[notificationRow, ha.Notification]{
 	object: notificationRow.notification,
 	fields: rules.NotificationField,
 	uuid:   "notification_uuid",
-	byTime: []string{"notifications_list_idx", "notifications_status_idx", "notifications_type_idx", "notifications_host_idx"},
+	byTime: []string{
+		"notifications_list_idx", "notifications_status_idx", "notifications_type_idx", "notifications_type_status_idx", "notifications_host_idx",
+	},
 	columns: map[ha.Field]column{
-		ha.FieldGeneratedTime: {name: "generated_time"}, ha.FieldSourceHostUUID: {name: "source_host_uuid"}, ha.FieldType: {name: "type"},
-		ha.FieldPayload: {name: "payload", null: true}, ha.FieldStatus: {name: "status"},
-		ha.FieldSegment: {name: "failover_segment_uuid", null: true}, ha.FieldMessage: {name: "message", null: true},
+		ha.FieldUUID:           {name: "notification_uuid", unique: true, index: "uniq_notification0uuid"},
+		ha.FieldUpdatedAt:      {name: "updated_at", null: true, moment: true, index: "notifications_updated_idx"},
+		ha.FieldGeneratedTime:  {name: "generated_time", index: "notifications_made_idx"},
+		ha.FieldSourceHostUUID: {name: "source_host_uuid", index: "notifications_host_idx"},
+		ha.FieldType:           {name: "type", index: "notifications_type_idx"},
+		ha.FieldStatus:         {name: "status", index: "notifications_status_idx"},
+		ha.FieldPayload:        {name: "payload", null: true},
+		ha.FieldSegment:        {name: "failover_segment_uuid", null: true}, ha.FieldMessage: {name: "message", null: true},
 	},
 }
 
@@ -63,7 +70,7 @@ func (s *Store) Notifications(ctx context.Context, f ha.NotificationFilter, p ha
 	if f.GeneratedSince != nil {
 		l.byTime = nil // what was generated lately is found by its own index
 	}
-	return l.page(ctx, s, "listing notifications", p, func(q *bun.SelectQuery) {
+	return l.page(ctx, s, "listing notifications", p, f != ha.NotificationFilter{}, func(q *bun.SelectQuery) {
 		equal(q, "source_host_uuid", f.SourceHostUUID)
 		equal(q, "type", f.Type)
 		equal(q, "status", f.Status)

@@ -71,10 +71,14 @@ func hotPaths(ctx context.Context, s *store.Store, d seeded) []hotPath {
 	newest := []ha.Sort{{Field: ha.FieldCreatedAt, Desc: true}, {Field: ha.FieldID, Desc: true}}
 	first := ha.Page{Limit: 100, Sort: newest}
 	next := ha.Page{Limit: 100, Sort: newest, Marker: "5000"}
+	sorted := func(by ha.Field, p ha.Page) ha.Page {
+		p.Sort = append([]ha.Sort{{Field: by, Desc: true}}, newest...)
+		return p
+	}
 	list := func(f ha.NotificationFilter, p ha.Page) func() error {
 		return func() error { _, err := s.Notifications(ctx, f, p); return err }
 	}
-	status, typ, lately := "finished", "VM", time.Date(2026, 1, 9, 0, 0, 0, 0, time.UTC)
+	status, typ, kind, lately := "finished", "VM", "COMPUTE_HOST", time.Date(2026, 1, 9, 0, 0, 0, 0, time.UTC)
 	var lease ha.Lease
 	return []hotPath{
 		{"looking for work", []string{"notifications_status_idx", "work_look_idx"}, func() error { _, err := s.Poll(ctx, "me"); return err }},
@@ -109,8 +113,19 @@ func hotPaths(ctx context.Context, s *store.Store, d seeded) []hotPath {
 		{"the first page of a status", []string{"notifications_status_idx"}, list(ha.NotificationFilter{Status: &status}, first)},
 		{"a page of a status by marker", []string{"notifications_status_idx"}, list(ha.NotificationFilter{Status: &status}, next)},
 		{"the first page of a type", []string{"notifications_type_idx"}, list(ha.NotificationFilter{Type: &typ}, first)},
+		{"the first page of a type and a status", []string{"notifications_type_status_idx"}, list(ha.NotificationFilter{Type: &kind, Status: &status}, first)},
+		{"a page of a type and a status by marker", []string{"notifications_type_status_idx"}, list(ha.NotificationFilter{Type: &kind, Status: &status}, next)},
 		{"the first page of a host", []string{"notifications_host_idx"}, list(ha.NotificationFilter{SourceHostUUID: &d.fresh.HostUUID}, first)},
-		{"what was generated lately", []string{"notifications_generated_idx|notifications_list_idx"}, list(ha.NotificationFilter{GeneratedSince: &lately}, next)},
+		{"what was generated lately", []string{"notifications_generated_idx|notifications_made_idx|notifications_list_idx"}, list(ha.NotificationFilter{GeneratedSince: &lately}, next)},
+		{"by the time of the report", []string{"notifications_made_idx|notifications_generated_idx"}, list(ha.NotificationFilter{}, sorted(ha.FieldGeneratedTime, first))},
+		{"by the time of the report, by marker", []string{"notifications_made_idx"}, list(ha.NotificationFilter{}, sorted(ha.FieldGeneratedTime, next))},
+		{"what changed last", []string{"notifications_updated_idx"}, list(ha.NotificationFilter{}, sorted(ha.FieldUpdatedAt, first))},
+		{"what changed last, by marker", []string{"notifications_updated_idx"}, list(ha.NotificationFilter{}, sorted(ha.FieldUpdatedAt, next))},
+		{"by status, by marker", []string{"notifications_status_idx"}, list(ha.NotificationFilter{}, sorted(ha.FieldStatus, next))},
+		{"by type, by marker", []string{"notifications_type_idx"}, list(ha.NotificationFilter{}, sorted(ha.FieldType, next))},
+		{"by host, by marker", []string{"notifications_host_idx"}, list(ha.NotificationFilter{}, sorted(ha.FieldSourceHostUUID, next))},
+		{"by id, by marker", nil, list(ha.NotificationFilter{}, sorted(ha.FieldID, next))},
+		{"by uuid, by marker", []string{"uniq_notification0uuid"}, list(ha.NotificationFilter{}, sorted(ha.FieldUUID, next))},
 		{"a page of hosts", []string{"hosts_list_idx"}, func() error {
 			_, err := s.Hosts(ctx, ha.HostFilter{SegmentUUID: d.fresh.SegmentUUID}, first)
 			return err
@@ -184,8 +199,8 @@ func seed(t *testing.T, kind string, pool *sql.DB) seeded {
 	}
 	rows("notifications", "created_at, updated_at, notification_uuid, generated_time, source_host_uuid, type, payload, status, failover_segment_uuid, unit_key, event", notes, func(i int) string {
 		host := i % hosts
-		return fmt.Sprintf("%s, %[1]s, '%[2]s', %[1]s, '%[3]s', 'COMPUTE_HOST', '{}', '%[4]s', '%[5]s', 'host:%[3]s', 'STOPPED'",
-			at(i), u('c', i), u('b', host), status(i), u('a', host%segments))
+		return fmt.Sprintf("%s, %[1]s, '%[2]s', %[1]s, '%[3]s', '%[6]s', '{}', '%[4]s', '%[5]s', 'host:%[3]s', 'STOPPED'",
+			at(i), u('c', i), u('b', host), status(i), u('a', host%segments), []string{"VM", "PROCESS", "COMPUTE_HOST"}[i%3])
 	})
 	rows("vmoves", "created_at, uuid, notification_uuid, instance_uuid, instance_name, source_host, type, status", notes, func(i int) string {
 		return fmt.Sprintf("%s, '%s', '%s', '%s', 'i', 'h', 'evacuation', 'succeeded'", at(i), u('d', i), u('c', i%(notes-20)), u('e', i))

@@ -50,7 +50,7 @@ var segmentList = list[segmentRow, ha.Segment]{
 
 // Segments lists live segments.
 func (s *Store) Segments(ctx context.Context, f ha.SegmentFilter, p ha.Page) ([]ha.Segment, error) {
-	return segmentList.page(ctx, s, "listing segments", p, func(q *bun.SelectQuery) {
+	return segmentList.page(ctx, s, "listing segments", p, true, func(q *bun.SelectQuery) {
 		equal(q, "recovery_method", f.RecoveryMethod)
 		equal(q, "service_type", f.ServiceType)
 		if f.Enabled != nil {

@@ -96,7 +96,7 @@ var vmoveList = list[vmoveRow, ha.VMove]{
 
 // VMoves lists the moves of a notification.
 func (s *Store) VMoves(ctx context.Context, f ha.VMoveFilter, p ha.Page) ([]ha.VMove, error) {
-	return vmoveList.page(ctx, s, "listing vmoves", p, func(q *bun.SelectQuery) {
+	return vmoveList.page(ctx, s, "listing vmoves", p, true, func(q *bun.SelectQuery) {
 		equal(q, "notification_uuid", &f.NotificationUUID)
 		equal(q, "type", f.Type)
 		equal(q, "status", f.Status)

@@ -66,15 +66,15 @@ func (s *Store) told(err error) error {
 
 // tellFailed tells of a change that the database refused, and passes its error on: telling of it changes nothing about it
 // (F073). While the database is away there is nowhere to write it.
-func (s *Store) tellFailed(ctx context.Context, e ha.Event, err error) error {
+func (s *Store) tellFailed(ctx context.Context, e ha.Event, why error) error {
 	var exists *ha.ExistsError
 	var fault *opError
 	var away *ha.UnavailableError
-	if s.announce == nil || errors.As(err, &away) || !errors.As(err, &exists) && !errors.As(err, &fault) {
-		return err
+	if s.announce == nil || errors.As(why, &away) || !errors.As(why, &exists) && !errors.As(why, &fault) {
+		return why
 	}
 	if e.Host != nil && e.Host.UUID == "" || e.Segment != nil && e.Segment.UUID == "" { // failed before it was read
-		return err
+		return why
 	}
 	_ = s.told(s.write(ctx, "telling of a failure", func(ctx context.Context, tx bun.Tx) error {
 		now, err := s.clock(ctx, tx)
@@ -89,9 +89,9 @@ func (s *Store) tellFailed(ctx context.Context, e ha.Event, err error) error {
 			of := seg.segment()
 			e.Segment = &of
 		}
-		return s.tell(ctx, tx, now, rules.Failed(e, err)...)
+		return s.tell(ctx, tx, now, rules.Failed(e, why)...)
 	}, nil))
-	return err
+	return why
 }
 
 // Waiting returns the first messages for a destination, at most most. Index: outbox_sink_idx.

@@ -30,7 +30,8 @@ of them, and the brake holds (l is an operator who lets one pass). Elsewhere, an
 prints timed lines and ends when all is done.
 
 The exit status of --once is 0 only if every instance of the dead host runs on another host and Nova
-was given exactly one evacuate order for each. Seconds are counted from the monitor's report.`,
+was given exactly one evacuate order for each. The times at the left count from the beginning, the
+seconds of the summary from the monitor's report.`,
 		Example: `  salvor demo
   salvor demo --hosts 12 --instances 60
   salvor demo --once

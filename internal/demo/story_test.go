@@ -130,3 +130,22 @@ func TestTheScreenFits(t *testing.T) {
 		}
 	}
 }
+
+// TestNoNameIsCutOff: on a narrow screen what happened goes on in the next line.
+func TestNoNameIsCutOff(t *testing.T) {
+	i := anIncident()
+	i.Victims = nil
+	for k := range 8 {
+		i.Victims = append(i.Victims, Victim{ID: string(rune('a' + k)), Name: "a-long-name-of-instance-" + string(rune('a'+k)), OrderedAt: at(6), Orders: 1})
+	}
+	i.Recovery.Status = "finished"
+	screen := ansi.Strip(render(Scene{At: at(10), Began: t0, Incidents: []Incident{i}}, 60, 60))
+	for _, v := range i.Victims {
+		if !strings.Contains(screen, v.Name) {
+			t.Errorf("%s is cut off in\n%s", v.Name, screen)
+		}
+	}
+	if !strings.Contains(screen, "first order") || !strings.Contains(screen, "all back") {
+		t.Errorf("the summary is cut off in\n%s", screen)
+	}
+}

@@ -27,14 +27,12 @@ func render(s Scene, width, height int) string {
 	room := height - len(head) - len(foot) - len(bars) - minStory
 	hosts := hostRows(s, width, max(3, room))
 	lines := slices.Concat(head, hosts, bars)
-	story := s.Story()
+	var story []string
+	for _, l := range s.Story() {
+		story = append(story, storyLines(s, l, width)...)
+	}
 	room = max(minStory, height-len(lines)-len(foot))
-	if len(story) > room {
-		story = story[len(story)-room:]
-	}
-	for _, l := range story {
-		lines = append(lines, storyLine(s, l, width))
-	}
+	lines = append(lines, story[max(0, len(story)-room):]...)
 	for len(lines) < height-len(foot) {
 		lines = append(lines, "")
 	}
@@ -184,9 +182,17 @@ func progress(s Scene, width int) []string {
 	return lines
 }
 
-func storyLine(s Scene, l Line, width int) string {
+// storyLines tells a line of the story, in several where the terminal is narrow: what happened to whom is not cut off.
+func storyLines(s Scene, l Line, width int) []string {
 	at := fmt.Sprintf(" %6.1f s  ", l.At.Sub(s.Began).Seconds())
-	return dim.Render(at) + ofTone[l.Tone].Render(clip(l.Text, width-len(at)-1))
+	var lines []string
+	for k, text := range wrap(l.Text, width-len(at)-1) {
+		if k > 0 {
+			at = strings.Repeat(" ", len(at))
+		}
+		lines = append(lines, dim.Render(at)+ofTone[l.Tone].Render(text))
+	}
+	return lines
 }
 
 func footer(s Scene, width int) []string {
@@ -200,7 +206,9 @@ func footer(s Scene, width int) []string {
 		if !s.report(i).OK {
 			style = red
 		}
-		lines = append(lines, " "+style.Render(clip(text, width-2)))
+		for _, line := range wrap(text, width-2) {
+			lines = append(lines, " "+style.Render(line))
+		}
 		break
 	}
 	if s.Trouble != "" {
@@ -214,6 +222,23 @@ func footer(s Scene, width int) []string {
 		keys += "   l let " + h + " pass the gate"
 	}
 	return append(lines, dim.Render(keys+"   q quit"))
+}
+
+// wrap breaks plain text at blanks into lines of at most width columns. A word that is longer is cut.
+func wrap(text string, width int) []string {
+	lines := []string{""}
+	for word := range strings.FieldsSeq(text) {
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = clip(word, width)
+		case lipgloss.Width(*last)+1+lipgloss.Width(word) <= width:
+			*last += " " + word
+		default:
+			lines = append(lines, clip(word, width))
+		}
+	}
+	return lines
 }
 
 // clip cuts plain text to a width.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func startDatabase(tb testing.TB) *database {
 	if os.Geteuid() == 0 {
 		args = append(args, "--user=root")
 	}
-	install := append(args, "--auth-root-authentication-method=normal", "--skip-test-db")
+	install := append(slices.Clone(args), "--auth-root-authentication-method=normal", "--skip-test-db")
 	if out, err := exec.CommandContext(tb.Context(), "mariadb-install-db", install...).CombinedOutput(); err != nil {
 		tb.Fatalf("mariadb-install-db: %v\n%s", err, out)
 	}

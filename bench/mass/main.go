@@ -36,13 +36,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	met := false
+	run := failure
 	if o.grow {
-		met = growth(o)
-	} else {
-		met = failure(o)
+		run = growth
 	}
-	if !met {
+	if !run(o) {
 		os.Exit(1)
 	}
 }

@@ -1,13 +1,13 @@
 package simhttp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/sim"
@@ -35,17 +35,14 @@ func (r *request) is(from int, method, pattern string) bool {
 	if r.method != method && !(method == "GET" && r.method == "HEAD") || len(r.path) < from {
 		return false
 	}
-	want := strings.FieldsFunc(pattern, func(c rune) bool { return c == '/' })
-	have := r.path[from:]
-	if len(want) != len(have) {
-		return false
-	}
-	for i := range want {
-		if want[i] != "*" && want[i] != have[i] {
+	for _, have := range r.path[from:] {
+		want, rest, _ := strings.Cut(pattern, "/")
+		if want != "*" && want != have {
 			return false
 		}
+		pattern = rest
 	}
-	return true
+	return pattern == ""
 }
 
 // ServeHTTP notes the request, lets a fault hit it, and carries it out.
@@ -214,15 +211,20 @@ var faultNames = map[int]string{
 	413: "overLimit", 415: "badMediaType", 429: "overLimit", 501: "notImplemented", 503: "serviceUnavailable",
 }
 
+// bodies are spaces for answers, which are used again.
+var bodies = sync.Pool{New: func() any { return new([]byte) }}
+
 func write(w http.ResponseWriter, hr *http.Request, out reply) {
-	var body bytes.Buffer
+	var body []byte
 	if out.body != nil {
-		enc := json.NewEncoder(&body)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(out.body); err != nil {
+		space := bodies.Get().(*[]byte)
+		defer bodies.Put(space)
+		var err error
+		if body, err = appendJSON((*space)[:0], out.body); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
+		*space = body
 	}
 	w.Header().Set("Content-Type", "application/json")
 	for key, value := range out.header {
@@ -230,6 +232,6 @@ func write(w http.ResponseWriter, hr *http.Request, out reply) {
 	}
 	w.WriteHeader(out.status)
 	if hr.Method != http.MethodHead {
-		_, _ = w.Write(bytes.TrimSuffix(body.Bytes(), []byte("\n"))) // a client that has gone is no error
+		_, _ = w.Write(body) // a client that has gone is no error
 	}
 }

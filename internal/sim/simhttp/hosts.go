@@ -30,7 +30,7 @@ func (s *Server) listMigrations(r *request) reply {
 	if err != nil {
 		return failed(err)
 	}
-	list := make([]object, 0, len(found))
+	list := make([]record, 0, len(found))
 	for _, m := range found {
 		list = append(list, showMigration(r, m))
 	}
@@ -43,26 +43,26 @@ func (s *Server) listMigrations(r *request) reply {
 	return ok(body)
 }
 
-func showMigration(r *request, m sim.Migration) object {
-	out := object{
-		"id": m.ID, "instance_uuid": m.InstanceID, "status": m.Status,
-		"source_compute": m.Source, "source_node": m.SourceNode,
-		"dest_compute": null(m.Dest), "dest_node": null(m.DestNode), "dest_host": nil,
-		"old_instance_type_id": 1, "new_instance_type_id": 1,
-		"created_at": stamp(m.CreatedAt), "updated_at": stamp(m.UpdatedAt),
-	}
+func showMigration(r *request, m sim.Migration) record {
+	out := append(make(record, 0, 16), record{
+		{"id", m.ID}, {"instance_uuid", m.InstanceID}, {"status", m.Status},
+		{"source_compute", m.Source}, {"source_node", m.SourceNode},
+		{"dest_compute", null(m.Dest)}, {"dest_node", null(m.DestNode)}, {"dest_host", nil},
+		{"old_instance_type_id", 1}, {"new_instance_type_id", 1},
+		{"created_at", stamp(m.CreatedAt)}, {"updated_at", stamp(m.UpdatedAt)},
+	}...)
 	if r.minor >= 23 {
-		out["migration_type"] = m.Type
+		out = append(out, member{"migration_type", m.Type})
 		if m.Type == ha.MigrationLiveMigration && m.Status == "running" {
-			out["links"] = []object{{"rel": "self",
-				"href": fmt.Sprintf("%s/compute/v2.1/servers/%s/migrations/%d", r.base, m.InstanceID, m.ID)}}
+			out = append(out, member{"links", []object{{"rel": "self",
+				"href": fmt.Sprintf("%s/compute/v2.1/servers/%s/migrations/%d", r.base, m.InstanceID, m.ID)}}})
 		}
 	}
 	if r.minor >= 59 {
-		out["uuid"] = m.UUID
+		out = append(out, member{"uuid", m.UUID})
 	}
 	if r.minor >= 80 {
-		out["user_id"], out["project_id"] = null(m.UserID), null(m.ProjectID)
+		out = append(out, member{"user_id", null(m.UserID)}, member{"project_id", null(m.ProjectID)})
 	}
 	return out
 }

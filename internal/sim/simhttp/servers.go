@@ -39,12 +39,12 @@ func (s *Server) listServers(r *request, detail bool) reply {
 	if err != nil {
 		return failed(err)
 	}
-	list := make([]object, 0, len(found))
+	list := make([]record, 0, len(found))
 	for _, ins := range found {
 		if detail {
 			list = append(list, s.showServer(r, ins))
 		} else {
-			list = append(list, object{"id": ins.ID, "name": ins.Name, "links": serverLinks(r, ins.ID)})
+			list = append(list, record{{"id", ins.ID}, {"name", ins.Name}, {"links", serverLinks(r, ins.ID)}})
 		}
 	}
 	body := object{"servers": list}
@@ -73,15 +73,17 @@ func (s *Server) getServer(r *request, id string) reply {
 	return ok(object{"server": s.showServer(r, ins)})
 }
 
-func serverLinks(r *request, id string) []object {
-	return []object{
-		{"rel": "self", "href": r.base + "/compute/v2.1/servers/" + id},
-		{"rel": "bookmark", "href": r.base + "/compute/servers/" + id},
+func serverLinks(r *request, id string) []record {
+	return []record{
+		{{"rel", "self"}, {"href", r.base + "/compute/v2.1/servers/" + id}},
+		{{"rel", "bookmark"}, {"href", r.base + "/compute/servers/" + id}},
 	}
 }
 
+var bootImage = record{{"id", "c1d2e3f4-0000-4000-8000-000000000001"}, {"links", []object{}}}
+
 // showServer is a server as the microversion and the caller's role have it.
-func (s *Server) showServer(r *request, ins sim.Instance) object {
+func (s *Server) showServer(r *request, ins sim.Instance) record {
 	launched := any(nil)
 	if ins.VMState != ha.VMBuilding {
 		launched = stamp(ins.CreatedAt)
@@ -90,37 +92,36 @@ func (s *Server) showServer(r *request, ins sim.Instance) object {
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
-	image := any(object{"id": "c1d2e3f4-0000-4000-8000-000000000001", "links": []object{}})
+	image := any(bootImage)
 	if ins.FromVolume {
 		image = ""
 	}
-	out := object{
-		"id": ins.ID, "name": ins.Name, "status": ins.Status, "tenant_id": ins.ProjectID, "user_id": ins.UserID,
-		"metadata": metadata, "hostId": hostID(ins), "created": zulu(ins.CreatedAt), "updated": zulu(ins.UpdatedAt),
-		"links": serverLinks(r, ins.ID), "addresses": object{}, "accessIPv4": "", "accessIPv6": "",
-		"image": image, "flavor": flavor(r.minor),
-		"key_name": nil, "config_drive": "", "security_groups": []object{},
-		"OS-DCF:diskConfig": "MANUAL", "OS-EXT-AZ:availability_zone": "nova",
-		"OS-SRV-USG:launched_at": launched, "OS-SRV-USG:terminated_at": nil,
-		"OS-EXT-STS:vm_state": ins.VMState, "OS-EXT-STS:task_state": null(ins.TaskState), "OS-EXT-STS:power_state": ins.PowerState,
-		"os-extended-volumes:volumes_attached": []object{},
-	}
+	out := append(make(record, 0, 48), record{
+		{"id", ins.ID}, {"name", ins.Name}, {"status", ins.Status}, {"tenant_id", ins.ProjectID}, {"user_id", ins.UserID},
+		{"metadata", metadata}, {"hostId", hostID(ins)}, {"created", zulu(ins.CreatedAt)}, {"updated", zulu(ins.UpdatedAt)},
+		{"links", serverLinks(r, ins.ID)}, {"addresses", record{}}, {"accessIPv4", ""}, {"accessIPv6", ""},
+		{"image", image}, {"flavor", flavor(r.minor)},
+		{"key_name", nil}, {"config_drive", ""}, {"security_groups", []object{}},
+		{"OS-DCF:diskConfig", "MANUAL"}, {"OS-EXT-AZ:availability_zone", "nova"},
+		{"OS-SRV-USG:launched_at", launched}, {"OS-SRV-USG:terminated_at", nil},
+		{"OS-EXT-STS:vm_state", ins.VMState}, {"OS-EXT-STS:task_state", null(ins.TaskState)}, {"OS-EXT-STS:power_state", ins.PowerState},
+		{"os-extended-volumes:volumes_attached", []object{}},
+	}...)
 	switch ins.Status {
 	case "ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE":
-		out["progress"] = 0
+		out = append(out, member{"progress", 0})
 	}
 	if ins.Fault != nil {
 		fault := object{"code": ins.Fault.Code, "message": ins.Fault.Message, "created": zulu(ins.Fault.At)}
 		if r.token.admin() {
 			fault["details"] = "Traceback (most recent call last):\n  simulated"
 		}
-		out["fault"] = fault
+		out = append(out, member{"fault", fault})
 	}
 	admin := r.token.admin()
 	if admin {
-		out["OS-EXT-SRV-ATTR:host"] = null(ins.Host)
-		out["OS-EXT-SRV-ATTR:hypervisor_hostname"] = null(ins.Hypervisor)
-		out["OS-EXT-SRV-ATTR:instance_name"] = "instance-" + ins.ID[:8]
+		out = append(out, member{"OS-EXT-SRV-ATTR:host", null(ins.Host)}, member{"OS-EXT-SRV-ATTR:hypervisor_hostname", null(ins.Hypervisor)},
+			member{"OS-EXT-SRV-ATTR:instance_name", "instance-" + ins.ID[:8]})
 	}
 	for _, added := range []struct {
 		minor int
@@ -144,18 +145,23 @@ func (s *Server) showServer(r *request, ins sim.Instance) object {
 		{73, false, "locked_reason", null(ins.LockedReason)},
 	} {
 		if r.minor >= added.minor && (admin || !added.admin) {
-			out[added.key] = added.value
+			out = append(out, member{added.key, added.value})
 		}
 	}
 	return out
 }
 
-func flavor(minor int) object {
+func flavor(minor int) record {
 	if minor < 47 {
-		return object{"id": "1", "links": []object{}}
+		return oldFlavor
 	}
-	return object{"original_name": "tiny", "vcpus": 1, "ram": 512, "disk": 1, "ephemeral": 0, "swap": 0, "extra_specs": object{}}
+	return newFlavor
 }
+
+var (
+	oldFlavor = record{{"id", "1"}, {"links", []object{}}}
+	newFlavor = record{{"original_name", "tiny"}, {"vcpus", 1}, {"ram", 512}, {"disk", 1}, {"ephemeral", 0}, {"swap", 0}, {"extra_specs", object{}}}
+)
 
 // hostID hides the host from members, but tells them whether two servers share one.
 func hostID(ins sim.Instance) string {

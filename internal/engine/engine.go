@@ -47,6 +47,7 @@ type Engine struct {
 	fencer  Fencer // nil when no fencing is configured
 	log     *slog.Logger
 	limiter *limiter
+	writing *writing
 	poke    chan struct{}
 	started time.Time // for people: it is compared with nothing
 
@@ -70,7 +71,7 @@ func New(cfg Config, store Store, cloud Cloud, fencer Fencer) *Engine {
 	}
 	return &Engine{
 		cfg: cfg, store: store, cloud: cloud, fencer: fencer, log: cfg.Log.With("engine", cfg.Name),
-		limiter: newLimiter(max(1, cfg.Concurrency)), poke: make(chan struct{}, 1), started: time.Now().UTC(),
+		limiter: newLimiter(max(1, cfg.Concurrency)), writing: newWriting(), poke: make(chan struct{}, 1), started: time.Now().UTC(),
 		units: map[int64]*unit{}, claims: map[string]bool{}, drain: make(chan struct{}), wanted: map[string]time.Time{},
 	}
 }
@@ -250,13 +251,13 @@ func (e *Engine) myTurn(key string, now time.Time) bool {
 	return now.Sub(since) >= time.Duration(rank)*e.cfg.Tick/2
 }
 
-// maxClaims bounds the claims under way: the poll finds the others again.
-const maxClaims = 16
+// maxClaims bounds the claims under way, each of which loads a whole unit: the poll finds the others again.
+const maxClaims = 8
 
 // claim takes a unit and starts its loop. It runs beside the look, one per key.
 func (e *Engine) claim(hard context.Context, r ha.ClaimRequest, key string, takeover bool) {
 	e.mu.Lock()
-	if e.claims[key] || len(e.claims) >= maxClaims {
+	if e.claims[key] || len(e.claims) >= maxClaims || e.writing.crowded() {
 		e.mu.Unlock()
 		return
 	}
@@ -277,9 +278,16 @@ func (e *Engine) claim(hard context.Context, r ha.ClaimRequest, key string, take
 }
 
 func (e *Engine) claimed(hard context.Context, r ha.ClaimRequest, key string, takeover bool) (*unit, context.Context, *lease.Guard) {
+	if !e.writing.enter(hard.Done(), nil) {
+		e.mu.Lock()
+		delete(e.claims, key)
+		e.mu.Unlock()
+		return nil, nil, nil
+	}
 	sent := time.Now()
 	ctx, guard := lease.NewGuard(hard, sent, e.cfg.TTL, e.cfg.Tick)
 	l, rows, err := e.store.Claim(ctx, r)
+	e.writing.leave()
 	e.mu.Lock()
 	delete(e.claims, key)
 	var u *unit

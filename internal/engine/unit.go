@@ -34,6 +34,7 @@ type unit struct {
 	faults int // commits in a row that failed for no reason that passes by itself
 	asked  map[plan.Look]time.Time
 	begun  time.Time
+	writes bool // it has its turn to write
 
 	acts  context.Context
 	stop  context.CancelFunc
@@ -66,6 +67,7 @@ func (u *unit) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			u.log.Warn("the work ends here", "cause", context.Cause(ctx))
 		}
+		u.leaveWriting()
 		u.stop()
 		u.group.Wait()
 	}()
@@ -89,7 +91,16 @@ func (u *unit) run(ctx context.Context) {
 		} else if d.Park > 0 && len(u.flying) == 0 && len(d.Acts) == 0 && !d.Ended {
 			d.Changes = append(d.Changes, ha.Park{After: d.Park})
 		}
-		switch done, again := u.commit(ctx, d, draining); {
+		if len(d.Changes) > 0 {
+			if stale, ok := u.enterWriting(ctx); !ok {
+				return
+			} else if stale {
+				continue
+			}
+		}
+		done, again := u.commit(ctx, d, draining)
+		u.leaveWriting()
+		switch {
 		case done:
 			return
 		case again:

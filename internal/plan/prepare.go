@@ -10,8 +10,7 @@ import (
 // claimed (RECOVERY section 2, step 1).
 func (t *turn) passGates() bool {
 	if t.rec.StartedAt == nil {
-		t.change(ha.TouchSegment{UUID: t.Unit.SegmentUUID, Seen: t.Unit.Segment.Touch})
-		t.Unit.Segment.Touch++
+		t.decideForSegment()
 		t.rec.StartedAt = ptr(t.Now)
 	}
 	t.claimMaintenance(ha.ReasonRecovery)
@@ -21,6 +20,15 @@ func (t *turn) passGates() bool {
 		t.Unit.Host.Reserved = false
 	}
 	return t.enter(ha.StepPrepare)
+}
+
+// decideForSegment makes the commit fail if another recovery has passed its gates on the same numbers. Where no gate counts, there is
+// nothing to be taken in turns.
+func (t *turn) decideForSegment() {
+	if t.Rules.BrakePercent > 0 || t.Rules.RecoveryRate > 0 {
+		t.change(ha.TouchSegment{UUID: t.Unit.SegmentUUID, Seen: t.Unit.Segment.Touch})
+		t.Unit.Segment.Touch++
+	}
 }
 
 // claimMaintenance puts the host on maintenance under a claim of ours.

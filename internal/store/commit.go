@@ -80,9 +80,9 @@ type commit struct {
 	instances []string                        // whose moves it writes
 	entries   []ha.Entry                      // journal entries not written yet
 	closed    []string                        // keys of intents to be ended, before those entries
-	moves     map[string]map[string]*vmoveRow // by notification and instance; those without an id are not written yet
-	fresh     []*vmoveRow
-	events    []ha.Event // to be told
+	moves     map[string]map[string]*vmoveRow // by notification and instance
+	puts      []*vmoveRow                     // those not written yet, each once
+	events    []ha.Event                      // to be told
 }
 
 func (c *commit) apply(ctx context.Context, change ha.Change) error {

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -64,6 +66,19 @@ func (d dialect) keep(columns string) string {
 		return "DUPLICATE KEY UPDATE id = id"
 	}
 	return "CONFLICT (" + columns + ") DO NOTHING"
+}
+
+// overwrite is the ON clause, and its SET, by which an INSERT writes the columns of an existing row with the same key.
+func (d dialect) overwrite(key string, columns []string) (on, set string) {
+	on, format := "CONFLICT ("+key+") DO UPDATE", "%[1]s = EXCLUDED.%[1]s"
+	if d.name == mysql {
+		on, format = "DUPLICATE KEY UPDATE", "%[1]s = VALUES(%[1]s)"
+	}
+	sets := make([]string, len(columns))
+	for i, c := range columns {
+		sets[i] = fmt.Sprintf(format, c)
+	}
+	return on, strings.Join(sets, ", ")
 }
 
 const timeLayout = "2006-01-02 15:04:05.000000"

@@ -11,8 +11,8 @@ import (
 	"github.com/salvor-ha/salvor/internal/store/rules"
 )
 
-// putMove writes the owner's fields of a move, which its notification and instance name. One that it does not change is not
-// written; new ones are written together.
+// putMove gathers the owner's fields of a move, which its notification and instance name. One that it does not change is not
+// written; all others of a commit are written together.
 func (c *commit) putMove(ctx context.Context, m ha.VMove) error {
 	if m.NotificationUUID == "" {
 		m.NotificationUUID = c.row.NotificationUUID
@@ -26,21 +26,40 @@ func (c *commit) putMove(ctx context.Context, m ha.VMove) error {
 	if have == nil {
 		next.CreatedAt = stamp{rules.Second(c.now)}
 		known[m.InstanceUUID] = &next
-		c.fresh = append(c.fresh, &next)
+		c.puts = append(c.puts, &next)
 		return nil
 	}
 	next.common, next.UUID, next.RetryWish = have.common, have.UUID, have.RetryWish
 	if reflect.DeepEqual(next, *have) {
 		return nil
 	}
-	pending := have.ID == 0
+	if have.ID != 0 {
+		next.UpdatedAt = stamp{rules.Second(c.now)}
+	}
 	*have = next
-	if pending {
+	if !slices.Contains(c.puts, have) {
+		c.puts = append(c.puts, have)
+	}
+	return nil
+}
+
+// stays are the columns of a move that a put of an existing one leaves alone: what names it, and what is the api's.
+var stays = []string{"id", "uuid", "notification_uuid", "instance_uuid", "created_at", "deleted_at", "deleted", "retry_wish"}
+
+// writePuts writes the gathered moves in one statement, whether they are new or not.
+func (c *commit) writePuts(ctx context.Context) error {
+	if len(c.puts) == 0 {
 		return nil
 	}
-	have.UpdatedAt = stamp{rules.Second(c.now)}
-	_, err = c.tx.NewUpdate().Model(have).ExcludeColumn("id", "uuid", "notification_uuid", "instance_uuid", "created_at", "deleted_at",
-		"deleted", "retry_wish").WherePK().Exec(ctx)
+	var columns []string
+	for _, f := range c.s.db.Table(reflect.TypeFor[*vmoveRow]()).Fields {
+		if !slices.Contains(stays, f.Name) {
+			columns = append(columns, f.Name)
+		}
+	}
+	on, set := c.s.d.overwrite("uuid", columns)
+	_, err := c.tx.NewInsert().Model(&c.puts).ExcludeColumn("id").On(on).Set(set).Returning("NULL").Exec(ctx)
+	c.puts, c.moves = nil, nil
 	return err
 }
 
@@ -90,13 +109,10 @@ func (c *commit) closeIntent(key string) {
 	}
 }
 
-// flush writes what was gathered, each kind in one statement: new moves, the ends of intents, then journal entries.
+// flush writes what was gathered, each kind in one statement: moves, the ends of intents, then journal entries.
 func (c *commit) flush(ctx context.Context) error {
-	if len(c.fresh) > 0 {
-		if _, err := c.tx.NewInsert().Model(&c.fresh).ExcludeColumn("id").Returning("NULL").Exec(ctx); err != nil {
-			return err
-		}
-		c.fresh, c.moves = nil, nil
+	if err := c.writePuts(ctx); err != nil {
+		return err
 	}
 	entries, closed := c.entries, c.closed
 	c.entries, c.closed = nil, nil

@@ -202,7 +202,7 @@ func (w *world) heal(p *process) {
 	p.nova.Heal()
 	p.nova.Thaw()
 	p.db.thaw()
-	p.db.set(func() { p.db.away, p.db.bad = false, 0 })
+	p.db.set(func() { p.db.away, p.db.bad, p.db.trap = false, 0, nil })
 	w.mu.Lock()
 	p.paused = false
 	w.mu.Unlock()

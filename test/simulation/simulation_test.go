@@ -32,7 +32,7 @@ func run(t *testing.T, seed uint64, p plant, sqlite bool) (broken []string, stor
 		for _, p := range w.procs {
 			p.nova.Partition()
 			p.nova.Thaw()
-			p.db.set(func() { p.db.crash = true })
+			p.db.set(func() { p.db.crash, p.db.trap = true, nil })
 			p.db.thaw()
 			p.cancel()
 		}

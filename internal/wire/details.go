@@ -72,6 +72,9 @@ func (w *workflow) run(e ha.Entry, begins func(*WorkflowTask) bool) *WorkflowTas
 func (w *workflow) task(e ha.Entry) {
 	t := w.run(e, func(*WorkflowTask) bool { return e.State == ha.TaskRunning })
 	t.State = e.State
+	if p := Progress(e.Progress); p > t.Progress { // an imported task's own, which may be beyond its last line's
+		t.Progress = p
+	}
 }
 
 // progress adds a line. An ended task that reports less than it did last has begun anew.

@@ -29,8 +29,10 @@ func startReference(t *testing.T, sim, database string) (url string, stop func()
 	if out, err := exec.CommandContext(t.Context(), python, "-c", "import masakari.cmd.engine, eventlet, pymysql").CombinedOutput(); err != nil {
 		t.Skipf("SKIPPED: Debian's Masakari is not installed (masakari-api, masakari-engine): %v\n%.300s", err, out)
 	}
-	conf := filepath.Join(t.TempDir(), "masakari.conf")
-	text := strings.NewReplacer("SIM", sim, "DATABASE", database).Replace(`[DEFAULT]
+	dir := t.TempDir()
+	conf, log := filepath.Join(dir, "masakari.conf"), filepath.Join(dir, "masakari.log")
+	text := strings.NewReplacer("SIM", sim, "DATABASE", database, "LOG", log).Replace(`[DEFAULT]
+log_file = LOG
 transport_url = fake://
 auth_strategy = noauth2
 host = ctl-1
@@ -60,11 +62,6 @@ project_domain_name = Default
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), python, "reference.py", conf, "/etc/masakari/api-paste.ini")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	log, err := os.Create(filepath.Join(t.TempDir(), "masakari.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = log
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -82,10 +79,9 @@ project_domain_name = Default
 	}
 	t.Cleanup(func() {
 		stop()
-		if text, _ := os.ReadFile(log.Name()); t.Failed() {
+		if text, _ := os.ReadFile(log); t.Failed() {
 			t.Logf("last of Masakari's log:\n%s", text[max(0, len(text)-4000):])
 		}
-		_ = log.Close()
 	})
 	late := time.AfterFunc(90*time.Second, stop) // ends the loop below
 	defer late.Stop()

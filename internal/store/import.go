@@ -229,7 +229,7 @@ func (im *importer) run(ctx context.Context) error {
 		return err
 	}
 	if im.flows != nil {
-		im.report.Details = fmt.Sprintf("%d runs, %s", im.report.Runs, im.report.Details)
+		im.report.Details = fmt.Sprintf("%d runs taken, %s", im.report.Runs, im.report.Details)
 		if im.report.Unread > 0 {
 			im.report.Details += fmt.Sprintf("; %d tasks cannot be read, and are left out", im.report.Unread)
 		}

@@ -25,7 +25,7 @@ func (im *importer) segmentTable() importTable[ha.Segment, segmentRow] {
 			return row, "", ""
 		},
 		key:   func(r segmentRow) string { return r.NameKey },
-		known: func(o masakari.Row[ha.Segment], has bool) { im.segments[o.UUID] = has },
+		known: func(o masakari.Row[ha.Segment], has, _ bool) { im.segments[o.UUID] = has },
 	}
 }
 
@@ -52,7 +52,7 @@ func (im *importer) hostTable() importTable[ha.Host, hostRow] {
 			}
 			return nil
 		},
-		known: func(o masakari.Row[ha.Host], has bool) {
+		known: func(o masakari.Row[ha.Host], has, _ bool) {
 			im.hosts[o.UUID] = importedHost{segment: o.Object.SegmentUUID, live: has && o.Deleted == 0}
 		},
 	}
@@ -116,8 +116,8 @@ func (im *importer) notificationTable() importTable[ha.Notification, notificatio
 			}
 			return nil
 		},
-		known: func(o masakari.Row[ha.Notification], has bool) {
-			if has {
+		known: func(o masakari.Row[ha.Notification], _, taken bool) {
+			if taken {
 				im.report.Runs += len(runs[o.UUID])
 			}
 		},

@@ -22,8 +22,8 @@ type importTable[O, R any] struct {
 	key func(R) string
 	// also writes what belongs to rows that are new; may be nil.
 	also func(ctx context.Context, tx bun.Tx, rows []R) error
-	// known is told of every row and whether salvor has it, or will have; may be nil.
-	known func(o masakari.Row[O], has bool)
+	// known is told of every row: whether salvor has it, or will have, and whether it is taken now; may be nil.
+	known func(o masakari.Row[O], has, taken bool)
 }
 
 // candidate is a row on its way.
@@ -73,7 +73,7 @@ func takePage[O, R any](ctx context.Context, im *importer, t importTable[O, R], 
 	for _, o := range page {
 		if o.Deleted != 0 && !im.what.Deleted {
 			count.Deleted++
-			t.tell(o, false)
+			t.tell(o, false, false)
 			continue
 		}
 		batch = append(batch, candidate[O, R]{from: o, left: o.Fault})
@@ -111,14 +111,15 @@ func takePage[O, R any](ctx context.Context, im *importer, t importTable[O, R], 
 				im.say("changed: %s id %d, %s: %s", t.name, c.from.ID, c.from.UUID, changed)
 			}
 		}
-		t.tell(c.from, there[c.from.UUID] || c.left == "")
+		has := there[c.from.UUID]
+		t.tell(c.from, has || c.left == "", !has && c.left == "")
 	}
 	return nil
 }
 
-func (t importTable[O, R]) tell(o masakari.Row[O], has bool) {
+func (t importTable[O, R]) tell(o masakari.Row[O], has, taken bool) {
 	if t.known != nil {
-		t.known(o, has)
+		t.known(o, has, taken)
 	}
 }
 

@@ -80,7 +80,7 @@ func (a agent) name() string { return filepath.Base(a.path) }
 
 func (a agent) failure(action, said string) error {
 	if deniedWords.MatchString(said) {
-		return fmt.Errorf("%w or no connection: %s %s: %s", ErrLogin, a.name(), action, said)
+		return fmt.Errorf("%w, or no answer: %s %s: %s", ErrLogin, a.name(), action, said)
 	}
 	return fmt.Errorf("%s %s: %s", a.name(), action, said)
 }

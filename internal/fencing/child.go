@@ -14,8 +14,9 @@ import (
 // maxOutput is how much of a child's output, and of its errors, is kept; the rest is read and dropped.
 const maxOutput = 64 << 10
 
-// grace is how long, after a child has ended, its output may be held open by what it left behind.
-const grace = 2 * time.Second
+// grace is how long a child that has ended may have its output held open by what it left behind, and how long one that is killed
+// may take to die.
+const grace = 500 * time.Millisecond
 
 // child is a program that is run once. Secrets come to it by its standard input or its environment, which only its own user
 // can read; never by its arguments, which everybody can.
@@ -54,21 +55,31 @@ func (c child) run(ctx context.Context) (ended, error) {
 	if err := cmd.Start(); err != nil {
 		return ended{}, fmt.Errorf("%s cannot be run: %s: %w", c.path, c.clean.line(err.Error()), ErrCannot)
 	}
-	err := cmd.Wait()
-	_ = group() // whom the child left behind in its group; nobody is no error
-	if ctx.Err() != nil {
-		return ended{}, fmt.Errorf("%s did not end in time and was killed: %w", c.path, ctx.Err())
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		timer := time.NewTimer(2 * grace)
+		defer timer.Stop()
+		select {
+		case err = <-done:
+		case <-timer.C: // it hangs in the kernel, where no signal reaches it; it is waited for, but not here
+			return ended{}, fmt.Errorf("%s does not end, even killed: %w", c.path, ctx.Err())
+		}
 	}
+	_ = group() // whom the child left behind in its group; nobody is no error
 	var exit *exec.ExitError
 	switch {
-	case err == nil, errors.Is(err, exec.ErrWaitDelay):
-	case errors.As(err, &exit) && exit.Exited():
-	case errors.As(err, &exit):
+	case err == nil, errors.Is(err, exec.ErrWaitDelay), errors.As(err, &exit) && exit.Exited():
+		return ended{status: cmd.ProcessState.ExitCode(), out: out.kept.String(), errs: errs.kept.String()}, nil
+	case ctx.Err() != nil:
+		return ended{}, fmt.Errorf("%s did not end in time and was killed: %w", c.path, ctx.Err())
+	case exit != nil:
 		return ended{}, fmt.Errorf("%s was ended by a signal (%s)", c.path, exit)
-	default:
-		return ended{}, fmt.Errorf("%s: %s", c.path, c.clean.line(err.Error()))
 	}
-	return ended{status: cmd.ProcessState.ExitCode(), out: out.kept.String(), errs: errs.kept.String()}, nil
+	return ended{}, fmt.Errorf("%s: %s", c.path, c.clean.line(err.Error()))
 }
 
 // said is what a child that failed said: the end of its errors, or else of its output.

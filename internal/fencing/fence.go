@@ -119,10 +119,7 @@ func (a *attempt) contradicted(ctx context.Context, by *trial) bool {
 		if t == by || t.shows() != ha.PowerOn {
 			continue
 		}
-		within, cancel := context.WithTimeout(ctx, t.m.Deadline/lookShare)
-		power := t.look(within)
-		cancel()
-		if power == ha.PowerOn {
+		if t.look(ctx) == ha.PowerOn {
 			by.refuted = t.m.Name
 			return true
 		}

@@ -85,7 +85,7 @@ func fencerOf(bmcs ...*bmc) *Fencer {
 			if b.began.IsZero() {
 				b.began = time.Now()
 			}
-			methods = append(methods, Method{Name: string(rune('a' + i)), Deadline: time.Minute, Pause: 2 * time.Second, Controller: b})
+			methods = append(methods, Method{Name: string(rune('a' + i)), Deadline: 63 * time.Second, Pause: 2 * time.Second, Controller: b})
 		}
 		return methods, nil
 	})
@@ -114,17 +114,17 @@ func TestFence(t *testing.T) {
 		{"goes off slowly", []*bmc{{offAfter: 12 * time.Second}}, true, "a:on a:on a:off a:off", []int{1}, 17 * time.Second, "ordered once"},
 		{"refuses off when off", []*bmc{{works: true, denyOrder: errors.New("409 already off")}}, true, "a:on a:off a:off", []int{1}, 5 * time.Second, "answered: 409 already off"},
 		{"on, and refuses for a while", []*bmc{{refuseFor: 30 * time.Second}}, true, "a:on a:on a:off a:off", []int{4}, 45 * time.Second, "ordered 4 times"},
-		{"on, and refuses for ever", []*bmc{{denyOrder: errors.New("409 no")}}, false, "a:on a:on", []int{5}, time.Minute, "ordered off 5 times (answered: 409 no), but not seen off; at the end: says on"},
+		{"on, and refuses for ever", []*bmc{{denyOrder: errors.New("409 no")}}, false, "a:on a:on", []int{6}, 63 * time.Second, "ordered off 6 times (answered: 409 no), but not seen off; at the end: says on"},
 		{"lies once", []*bmc{{lies: 1}}, true, "a:off a:on a:off a:off", []int{1}, 7 * time.Second, ""},
-		{"lies once and cannot be ordered", []*bmc{{lies: 1, stuck: true}}, false, "a:off a:on a:on", []int{4}, time.Minute, "showed off, then on: not believed"},
-		{"stuck at on", []*bmc{{stuck: true}}, false, "a:on a:on", []int{4}, time.Minute, "not seen off"},
-		{"dark: the next one, after a third of the deadline", []*bmc{{dark: true}, {}}, true, "a:unknown b:on b:off b:off", []int{0, 1}, 25 * time.Second, "a: not seen: no answer within 20s"},
+		{"lies once and cannot be ordered", []*bmc{{lies: 1, stuck: true}}, false, "a:off a:on a:on", []int{4}, 63 * time.Second, "showed off, then on: not believed"},
+		{"stuck at on", []*bmc{{stuck: true}}, false, "a:on a:on", []int{4}, 63 * time.Second, "not seen off"},
+		{"dark: the next one, after a third of the deadline", []*bmc{{dark: true}, {}}, true, "a:unknown b:on b:off b:off", []int{0, 1}, 26 * time.Second, "a: not seen: no answer within 21s"},
 		{"refused connections: the next one, soon", []*bmc{{broken: 9}, {}}, true, "a:unknown a:unknown b:on b:off b:off", []int{0, 1}, 10 * time.Second, "connection refused"},
 		{"one failed look is no reason to leave", []*bmc{{broken: 2}}, true, "a:unknown a:unknown a:on a:off a:off", []int{1}, 10 * time.Second, ""},
 		{"refused login: tried once, so that it is not locked", []*bmc{{denied: true}, {off: true}}, true, "a:unknown b:off b:off", []int{0, 0}, 3 * time.Second, "a: not seen: login refused: 401"},
 		{"may look but not order", []*bmc{{denyOrder: ErrLogin}, {off: true, denied: true}}, false, "a:on b:unknown", []int{1, 0}, time.Second, "login refused"},
-		{"all dark", []*bmc{{dark: true}, {dark: true}}, false, "a:unknown b:unknown", []int{0, 0}, 41 * time.Second, "b: not seen: no answer"},
-		{"off by one, on by another", []*bmc{{stuck: true}, {off: true}}, false, "a:on a:on b:off b:off", []int{4, 0}, 63 * time.Second, "b: shows off, but a still sees the host on: not believed"},
+		{"all dark", []*bmc{{dark: true}, {dark: true}}, false, "a:unknown b:unknown", []int{0, 0}, 43 * time.Second, "b: not seen: no answer"},
+		{"off by one, on by another", []*bmc{{stuck: true}, {off: true}}, false, "a:on a:on b:off b:off", []int{4, 0}, 66 * time.Second, "b: shows off, but a still sees the host on: not believed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestBMCThatDiesWithItsHostIsNoContradiction(t *testing.T) {
 		first := &bmc{stuck: true}
 		strip := &cutting{bmc: &bmc{}, cuts: first}
 		f := New(func(string) ([]Method, error) {
-			return []Method{{"bmc", time.Minute, 2 * time.Second, first}, {"strip", time.Minute, 2 * time.Second, strip}}, nil
+			return []Method{{"bmc", 63 * time.Second, 2 * time.Second, first}, {"strip", 63 * time.Second, 2 * time.Second, strip}}, nil
 		})
 		r, err := f.Fence(t.Context(), "host-1")
 		if err != nil || !r.Off || !strings.HasSuffix(powers(r), "bmc:unknown strip:on strip:off strip:off") {

@@ -63,24 +63,35 @@ func Load(file string, environ []string) (*File, error) {
 
 // readPrivate reads a file that others than its owner and group must have no access to.
 func readPrivate(file string, most int64) ([]byte, error) {
+	text, mode, err := readRegular(file, most)
+	if err == nil && mode.Perm()&0o007 != 0 {
+		return nil, fmt.Errorf("%s is open to everybody (mode %04o), and credentials are in it: chmod o= %s", file, mode.Perm(), file)
+	}
+	return text, err
+}
+
+// readRegular reads a file of at most so many bytes; opening a pipe or a device might never end.
+func readRegular(file string, most int64) ([]byte, os.FileMode, error) {
+	is, err := os.Stat(file)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !is.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s is no regular file", file)
+	}
 	in, err := os.Open(file)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() { _ = in.Close() }()
-	is, err := in.Stat()
-	if err != nil {
-		return nil, err
+	if is, err = in.Stat(); err != nil { // the one that was opened
+		return nil, 0, err
 	}
-	switch {
-	case !is.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file", file)
-	case is.Mode().Perm()&0o007 != 0:
-		return nil, fmt.Errorf("%s is open to everybody (mode %04o), and credentials are in it: chmod o= %s", file, is.Mode().Perm(), file)
-	case is.Size() > most:
-		return nil, fmt.Errorf("%s is longer than %d bytes", file, most)
+	text, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s is longer than %d bytes", file, most)
 	}
-	return io.ReadAll(io.LimitReader(in, most))
+	return text, is.Mode(), err
 }
 
 func parse(file string, text []byte, environ []string) (*File, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
-// ipmi is a BMC by ipmitool. The password is in the environment of the child, which fence_ipmilan would put on ipmitool's
-// command line for everybody to read.
+// ipmi is a BMC by ipmitool. The password is in the environment of the child; fence_ipmilan would put it on ipmitool's command
+// line.
 type ipmi struct {
 	tool     string
 	args     []string // all but the command
@@ -21,7 +21,7 @@ type ipmi struct {
 
 var (
 	chassisPower = regexp.MustCompile(`(?mi)^\s*Chassis Power is (on|off)\s*$`)
-	ipmiDenied   = regexp.MustCompile(`(?i)RAKP \d message indicates an error|invalid user name|insufficient privilege|unauthorized name|password|privilege level`)
+	ipmiDenied   = regexp.MustCompile(`(?i)RAKP \d message indicates an error|insufficient privilege|unauthorized name|privilege level|unable to establish`)
 )
 
 func (i ipmi) Look(ctx context.Context) (ha.Power, string, error) {
@@ -64,9 +64,10 @@ func (i ipmi) run(ctx context.Context, action string) (ended, string, error) {
 	return e, c.said(e), nil
 }
 
+// failure: to ipmitool, which has tried several times, a wrong password and no answer at all look the same.
 func (i ipmi) failure(action, said string) error {
 	if ipmiDenied.MatchString(said) {
-		return fmt.Errorf("%w: ipmitool chassis power %s: %s", ErrLogin, action, said)
+		return fmt.Errorf("%w, or no answer: ipmitool chassis power %s: %s", ErrLogin, action, said)
 	}
 	return fmt.Errorf("ipmitool chassis power %s: %s", action, said)
 }

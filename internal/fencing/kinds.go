@@ -41,7 +41,7 @@ func (s shared) with(f fields) shared {
 	}
 	s.insecure = f.flag("insecure", s.insecure)
 	if file := f.text("ca_file", ""); file != "" {
-		pem, err := os.ReadFile(file)
+		pem, _, err := readRegular(file, maxFile)
 		if s.roots = x509.NewCertPool(); err != nil || !s.roots.AppendCertsFromPEM(pem) {
 			f.fail("ca_file", "%s has no certificates that can be read", file)
 		}
@@ -170,7 +170,8 @@ func (f fields) ipmi(s shared) builder {
 // notForAgents are options that salvor sets itself, or that make an agent write its secrets somewhere.
 var notForAgents = []string{"action", "option", "debug", "debug_file", "debug-file", "verbose", "verbose_level", "verbose-level"}
 
-// argvAgents are agents that put the password on the command line of a child, where everybody can read it.
+// argvAgents are agents that put the password on the command line of a child (fence-agents 4.12), where everybody can read it
+// until ipmitool has masked it, and where it stays in audit logs.
 var argvAgents = []string{"fence_ipmilan", "fence_ipmilanplus", "fence_ilo3", "fence_ilo4", "fence_ilo5", "fence_imm", "fence_idrac"}
 
 func (f fields) agent(s shared) builder {
@@ -181,7 +182,7 @@ func (f fields) agent(s shared) builder {
 		name = filepath.Base(target)
 	}
 	if slices.Contains(argvAgents, name) && len(secrets) > 0 {
-		f.fail("agent", "%s puts the password on the command line of ipmitool, where everybody can read it; use kind: ipmi", name)
+		f.fail("agent", "%s puts the password on the command line of ipmitool, where others can read it; use kind: ipmi", name)
 	}
 	for _, o := range options {
 		if slices.Contains(notForAgents, o.name) {

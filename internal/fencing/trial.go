@@ -102,7 +102,7 @@ func (t *trial) look(ctx context.Context) ha.Power {
 	within, cancel := context.WithTimeout(ctx, t.m.Deadline/lookShare)
 	defer cancel()
 	power, text, err := t.m.Controller.Look(within)
-	if ctx.Err() != nil && err != nil {
+	if err != nil && ctx.Err() != nil && (len(t.sights) > 0 || errors.Is(ctx.Err(), context.Canceled)) {
 		return ha.PowerUnknown // cut short: that is no sight
 	}
 	t.fault = err
@@ -155,13 +155,15 @@ func (t *trial) order(ctx context.Context, atOnce bool) bool {
 	answer, err := t.m.Controller.Off(within)
 	t.orders++
 	t.ordered = time.Now()
-	if t.answer, t.failed = answer, err != nil; err == nil {
+	t.failed = err != nil
+	switch {
+	case err == nil:
+		t.answer = answer
 		return true
-	}
-	t.answer = err.Error()
-	if within.Err() != nil {
+	case within.Err() == nil:
+		t.answer = err.Error()
+	case ctx.Err() == nil || t.answer == "":
 		t.answer = "not answered in time"
-		return true
 	}
 	return !errors.Is(err, ErrLogin) && !errors.Is(err, ErrCannot)
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -15,11 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/policy"
 	"github.com/salvor-ha/salvor/internal/service"
+	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
 // rows is a store of which a test sets what it needs; anything else is a panic, and so a 500.
@@ -36,15 +38,30 @@ type rows struct {
 }
 
 func (r rows) Segment(ctx context.Context, uuid string) (ha.Segment, error) {
-	return r.segment(ctx, uuid)
+	seg, err := r.segment(ctx, uuid)
+	seg.UUID, seg.RecoveryMethod = cmp.Or(seg.UUID, uuid), cmp.Or(seg.RecoveryMethod, ha.MethodAuto)
+	return seg, err
 }
 func (r rows) Segments(_ context.Context, _ ha.SegmentFilter, p ha.Page) ([]ha.Segment, error) {
 	return r.list(p)
 }
 func (r rows) Notification(_ context.Context, uuid string) (ha.Notification, error) {
-	return r.note(uuid)
+	n, err := r.note(uuid)
+	return wholeNote(n), err
 }
-func (r rows) Recovery(_ context.Context, uuid string) (ha.Work, error) { return r.work(uuid) }
+
+func (r rows) Recovery(_ context.Context, uuid string) (ha.Work, error) {
+	w, err := r.work(uuid)
+	w.Kind, w.HostUUID = cmp.Or(w.Kind, ha.UnitHost), cmp.Or(w.HostUUID, noteID)
+	return w, err
+}
+
+// wholeNote fills in what each notification has.
+func wholeNote(n ha.Notification) ha.Notification {
+	n.UUID, n.SourceHostUUID = cmp.Or(n.UUID, noteID), cmp.Or(n.SourceHostUUID, noteID)
+	n.Type, n.Status = cmp.Or(n.Type, ha.TypeVM), cmp.Or(n.Status, ha.StatusNew)
+	return n
+}
 func (r rows) Journal(_ context.Context, _ string, before int64, limit int) ([]ha.Entry, error) {
 	found := r.journal
 	if before != 0 {
@@ -59,7 +76,8 @@ func (r rows) Journal(_ context.Context, _ string, before int64, limit int) ([]h
 func (r rows) Wish(_ context.Context, n string, w ha.Wish) error         { return r.wish(n, w) }
 func (r rows) VMove(_ context.Context, n, uuid string) (ha.VMove, error) { return r.move(n, uuid) }
 func (r rows) Admit(_ context.Context, rep ha.Report, _ time.Duration) (ha.Notification, error) {
-	return r.admit(rep)
+	n, err := r.admit(rep)
+	return wholeNote(n), err
 }
 
 // tokens knows admin and member; "away" is Keystone being away.
@@ -80,7 +98,13 @@ func (tokens) Authenticate(r *http.Request) (policy.Identity, bool, error) {
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
+// handler is the API, every answer of which is checked against openapi.yaml.
 func handler(t *testing.T, cfg Config, r rows) http.Handler {
+	t.Helper()
+	return testkit.Document(t).Handler(t, bare(t, cfg, r))
+}
+
+func bare(t *testing.T, cfg Config, r rows) http.Handler {
 	t.Helper()
 	if cfg.Log == nil {
 		cfg.Log = quiet
@@ -331,7 +355,7 @@ func TestCORS(t *testing.T) {
 		}
 		return got
 	}
-	if diff := cmp.Diff(http.Header{
+	if diff := gocmp.Diff(http.Header{
 		"Vary": {"Origin"}, "Access-Control-Allow-Origin": {"http://dash"}, "Access-Control-Allow-Credentials": {"true"},
 		"Access-Control-Max-Age": {"3600"}, "Access-Control-Allow-Methods": {"PUT"}, "Access-Control-Allow-Headers": {"x-auth-token,Content-Type"},
 	}, preflight("Origin: http://dash", "Access-Control-Request-Method: PUT", "Access-Control-Request-Headers: x-auth-token, Content-Type")); diff != "" {

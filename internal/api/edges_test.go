@@ -45,7 +45,7 @@ func server(t *testing.T, cfg Config, r rows) (*httptest.Server, *logged) {
 	out := &logged{}
 	cfg.Log = slog.New(slog.NewTextHandler(out, nil))
 	s := httptest.NewUnstartedServer(nil)
-	s.Config = NewServer(cfg, handler(t, cfg, r))
+	s.Config = NewServer(cfg, bare(t, cfg, r))
 	s.Start()
 	t.Cleanup(s.Close)
 	return s, out
@@ -168,7 +168,7 @@ func TestACutOffBody(t *testing.T) {
 }
 
 func TestTimelineHasPages(t *testing.T) {
-	entries := []ha.Entry{{ID: 4, Text: "first"}, {ID: 7, Text: "second"}, {ID: 9, Text: "third"}}
+	entries := []ha.Entry{{ID: 4, Kind: ha.EntryNote}, {ID: 7, Kind: ha.EntryNote}, {ID: 9, Kind: ha.EntryNote}}
 	h := handler(t, Config{MaxLimit: 2}, rows{
 		note:    func(uuid string) (ha.Notification, error) { return ha.Notification{UUID: uuid}, nil },
 		work:    func(string) (ha.Work, error) { return ha.Work{}, nil },

@@ -119,12 +119,14 @@ func handler(tb testing.TB, database string, auth func(*Stub) api.Authenticator)
 	return h
 }
 
-// run runs every case that the environment allows, and says at the end how many passed.
+// run runs every case that the environment allows, and says at the end how many passed. Every exchange is also checked
+// against openapi.yaml.
 func run(t *testing.T, r *Runner) {
 	cases, err := Cases()
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.client.Transport = testkit.Document(t).Transport(t, r.client.Transport)
 	passed, failed, skipped := 0, 0, 0
 	for _, c := range cases {
 		if r.Missing(c) != "" {

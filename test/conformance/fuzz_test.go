@@ -7,9 +7,11 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
+
+	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
-// Whatever a client sends, the API answers JSON, and never 500.
+// Whatever a client sends, the API answers JSON as openapi.yaml has it, never 500, and takes only what openapi.yaml lists.
 func answerOf(t *testing.T, h http.Handler, method, target string, body []byte) (int, []byte) {
 	t.Helper()
 	link, err := url.Parse(target)
@@ -27,6 +29,12 @@ func answerOf(t *testing.T, h http.Handler, method, target string, body []byte) 
 	}
 	if w.Code != http.StatusNoContent && !json.Valid(w.Body.Bytes()) {
 		t.Errorf("%s %s %q: %d %s is no JSON", method, target, body, w.Code, w.Body)
+	}
+	if err := testkit.Document(t).Check(testkit.Exchange{
+		Method: method, URL: link, Header: r.Header, Body: body, Sent: true,
+		Status: w.Code, ResponseHeader: w.Header(), ResponseBody: w.Body.Bytes(),
+	}); err != nil {
+		t.Error(err)
 	}
 	return w.Code, w.Body.Bytes()
 }

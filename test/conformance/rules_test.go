@@ -13,12 +13,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
 // world is an API over SQLite with some rows, and a second look at them from behind.
 type world struct {
 	t    *testing.T
 	base string
+	http *http.Client // checks every exchange against openapi.yaml
 	rows *sql.DB
 
 	segment, empty         string // uuids; empty has no hosts
@@ -35,7 +38,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = rows.Close() })
-	w := &world{t: t, base: base, rows: rows}
+	w := &world{t: t, base: base, rows: rows, http: &http.Client{Transport: testkit.Document(t).Transport(t, http.DefaultTransport)}}
 	w.segment = w.make("segments", `{"segment": {"name": "rack-1", "recovery_method": "auto", "service_type": "COMPUTE"}}`, "segment", "uuid")
 	w.empty = w.make("segments", `{"segment": {"name": "rack-2", "recovery_method": "auto", "service_type": "COMPUTE"}}`, "segment", "uuid")
 	host := func(name, more string) string {
@@ -72,7 +75,7 @@ func (w *world) ask(method, path, token, body string, headers ...string) (int, s
 		name, value, _ := strings.Cut(line, ": ")
 		req.Header.Set(name, value)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := w.http.Do(req)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func (b *builder) makeAnnouncing() error {
 	if err != nil {
 		return err
 	}
-	b.destinations = append(busses, b.webhooks()...)
+	b.destinations = slices.Concat(busses, b.webhooks())
 	if len(b.destinations) == 0 {
 		return nil
 	}

@@ -142,7 +142,7 @@ func TestBrokerAway(t *testing.T) {
 func TestShipperKilled(t *testing.T) {
 	b := newBroker(t)
 	url, hooked := endpoint(t)
-	c := testkit.NewCluster(t, testkit.MariaDB(t), 5, "webhook_url = "+url, "webhook_secret = "+secret, b.conf())
+	c := testkit.NewCluster(t, testkit.MariaDB(t), 5, "lease_ttl = 2", "lease_tick = 0.5", "webhook_url = "+url, "webhook_secret = "+secret, b.conf())
 	first, firstURL := serve(t, c, "first")
 	l, taken := newLoad(t, firstURL), &got{}
 	segment := rack(l, "host-1", "host-2", "host-3")

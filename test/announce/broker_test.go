@@ -239,5 +239,6 @@ func opened(tb testing.TB, d amqp.Delivery) event {
 func serve(tb testing.TB, c *testkit.Cluster, name string) (*testkit.Process, string) {
 	tb.Helper()
 	p := testkit.Start(tb, name, "serve", "--config-file", c.Conf, "--listen", "127.0.0.1:0")
-	return p, p.URL(tb)
+	url := p.URL(tb)
+	return p, url
 }

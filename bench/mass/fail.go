@@ -49,7 +49,8 @@ type result struct {
 }
 
 type engineUse struct {
-	recoveries int
+	recoveries int // that it ended, by its own count
+	takeovers  int // of units whose owner was believed dead
 	peak       int64
 	cpu        time.Duration
 }
@@ -79,7 +80,11 @@ func (w *world) fail(r *result) {
 	}
 	for _, e := range w.engines {
 		u := usageOf(w.tb, e.process.PID())
-		r.engines = append(r.engines, engineUse{recoveries: w.recoveries(e), peak: u.peak, cpu: u.cpu})
+		r.engines = append(r.engines, engineUse{
+			recoveries: w.counted(e, `salvor_recovery_seconds_count{kind="host"`),
+			takeovers:  w.counted(e, `salvor_engine_claims_total{kind="host",takeover="true"`),
+			peak:       u.peak, cpu: u.cpu,
+		})
 	}
 	w.check(r, first, all)
 }
@@ -211,8 +216,8 @@ func (w *world) spent() map[string]time.Duration {
 	return out
 }
 
-// recoveries reads from an engine's metrics how many recoveries it has ended.
-func (w *world) recoveries(e engine) int {
+// counted sums those of an engine's metrics that begin so.
+func (w *world) counted(e engine, prefix string) int {
 	req, err := http.NewRequestWithContext(w.tb.Context(), http.MethodGet, e.metrics, nil)
 	if err != nil {
 		w.tb.Fatal(err)
@@ -228,7 +233,7 @@ func (w *world) recoveries(e engine) int {
 	}
 	sum := 0
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, `salvor_recovery_seconds_count{kind="host"`) {
+		if strings.HasPrefix(line, prefix) {
 			n, err := strconv.Atoi(strings.Fields(line)[1])
 			if err != nil {
 				w.tb.Fatal(err)

@@ -171,9 +171,12 @@ func PolicyIsJSON(c *config.Config) string {
 		"oslopolicy-convert-json-to-yaml does it. The file is " + file + "."
 }
 
+// Purged counts what a purge removed.
+type Purged = store.Purged
+
 // Purge removes for good what ended, or was deleted, more than ageDays days ago: at most maxRows rows, -1 for all. It
-// returns how many it removed, also with an error.
-func (d *DB) Purge(ctx context.Context, ageDays, maxRows int) (int, error) {
+// returns what it removed, also with an error.
+func (d *DB) Purge(ctx context.Context, ageDays, maxRows int) (Purged, error) {
 	return d.store.Purge(ctx, ageDays, maxRows)
 }
 

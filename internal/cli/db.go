@@ -104,9 +104,9 @@ their moves and their history; and hosts and segments that were deleted before t
 	cmd.Flags().IntVar(&age, "age-in-days", 30, "what is older goes")
 	cmd.Flags().IntVar(&most, "max-rows", -1, "at most so many rows; -1: all")
 	cmd.RunE = with(app.OpenDBAsItIs, func(cmd *cobra.Command, db *app.DB) error {
-		n, err := db.Purge(cmd.Context(), age, most)
-		if n > 0 || err == nil {
-			fmt.Fprintf(cmd.OutOrStdout(), "%d rows removed\n", n)
+		purged, err := db.Purge(cmd.Context(), age, most)
+		if purged != (app.Purged{}) || err == nil {
+			fmt.Fprintln(cmd.OutOrStdout(), purged)
 		}
 		return err
 	})

@@ -9,35 +9,40 @@ import (
 )
 
 // Purge removes for good what is older than ageDays, as package store does.
-func (s *Store) Purge(ctx context.Context, ageDays, maxRows int) (removed int, err error) {
+func (s *Store) Purge(ctx context.Context, ageDays, maxRows int) (removed rules.Purged, err error) {
 	err = s.run(ctx, "Purge", func(t *tx) error {
 		if err := rules.CheckPurge(ageDays, maxRows, t.now); err != nil {
 			return err
 		}
 		before := t.now.AddDate(0, 0, -ageDays)
-		full := func() bool { return maxRows > 0 && removed == maxRows }
+		full := func() bool { return maxRows > 0 && removed.Bounded == maxRows }
 		for _, n := range slices.Clone(t.noteOrder) {
 			if !full() && !n.Status.Open() && n.UpdatedAt != nil && n.UpdatedAt.Before(before) && !t.atWork(n.UUID) {
-				t.purgeNote(n)
-				removed++
+				t.purgeNote(n, &removed)
+				removed.Notifications++
+				removed.Bounded++
 			}
 		}
 		for uuid, h := range t.hosts {
 			if !full() && h.deletedAt != nil && h.deletedAt.Before(before) {
-				t.purgeHost(h)
+				t.purgeHost(h, &removed)
 				delete(t.hosts, uuid)
-				removed++
+				removed.Hosts++
+				removed.Bounded++
 			}
 		}
 		for uuid, seg := range t.segments {
 			if !full() && seg.deletedAt != nil && seg.deletedAt.Before(before) && len(t.hostsOf[uuid]) == 0 {
 				delete(t.segments, uuid)
-				removed++
+				removed.Segments++
+				removed.Bounded++
 			}
 		}
-		t.purgeUnits(before)
+		t.purgeUnits(before, &removed)
 		for sink, letters := range t.outbox {
-			t.outbox[sink] = slices.DeleteFunc(letters, func(l letter) bool { return l.at.Before(before) })
+			left := slices.DeleteFunc(letters, func(l letter) bool { return l.at.Before(before) })
+			removed.Messages += len(letters) - len(left)
+			t.outbox[sink] = left
 		}
 		return nil
 	})
@@ -48,13 +53,14 @@ func (t *tx) atWork(notification string) bool {
 	return slices.ContainsFunc(t.worksOf[notification], func(w *work) bool { return w.EndedAt == nil })
 }
 
-func (t *tx) purgeNote(n *note) {
+func (t *tx) purgeNote(n *note, removed *rules.Purged) {
+	removed.VMoves += len(t.moves[n.UUID])
 	for _, m := range t.moves[n.UUID] {
 		delete(t.moveUUIDs, m.UUID)
 	}
 	delete(t.moves, n.UUID)
 	for _, w := range t.worksOf[n.UUID] {
-		t.purgeWork(w)
+		t.purgeWork(w, removed)
 	}
 	delete(t.worksOf, n.UUID)
 	delete(t.notes, n.UUID)
@@ -63,7 +69,9 @@ func (t *tx) purgeNote(n *note) {
 	t.notesOf[n.key] = slices.DeleteFunc(t.notesOf[n.key], same)
 }
 
-func (t *tx) purgeWork(w *work) {
+func (t *tx) purgeWork(w *work, removed *rules.Purged) {
+	removed.Entries += len(t.journal[w.ID])
+	removed.Units++
 	for _, e := range t.journal[w.ID] {
 		delete(t.written, entryKey{e.WorkID, e.Epoch, e.Seq})
 	}
@@ -71,7 +79,8 @@ func (t *tx) purgeWork(w *work) {
 	delete(t.works, w.ID)
 }
 
-func (t *tx) purgeHost(h *host) {
+func (t *tx) purgeHost(h *host, removed *rules.Purged) {
+	removed.Claims += len(t.claimsOn[h.UUID])
 	for _, c := range t.claimsOn[h.UUID] {
 		delete(t.claims, claimKey{c.HostUUID, c.What, c.Reason, c.Detail})
 	}
@@ -80,11 +89,11 @@ func (t *tx) purgeHost(h *host) {
 }
 
 // purgeUnits removes ended take-backs, which have no notification to go with.
-func (t *tx) purgeUnits(before time.Time) {
+func (t *tx) purgeUnits(before time.Time, removed *rules.Purged) {
 	t.worksOf[""] = slices.DeleteFunc(t.worksOf[""], func(w *work) bool {
 		old := w.EndedAt != nil && w.EndedAt.Before(before)
 		if old {
-			t.purgeWork(w)
+			t.purgeWork(w, removed)
 		}
 		return old
 	})

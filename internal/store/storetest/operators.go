@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/store/rules"
 )
 
 func wishes(f *fixture) {
@@ -151,17 +152,17 @@ func purge(f *fixture) {
 	f.must(f.DeleteSegment(f.ctx, s))
 	f.must(f.DeleteHost(f.ctx, *open.SegmentUUID, f.host(*open.SegmentUUID).UUID))
 
-	count := func(days, want int) {
+	count := func(days int, want rules.Purged) {
 		f.Helper()
 		removed, err := f.Purge(f.ctx, days, -1)
 		f.must(err)
-		equal(f, "rows removed", removed, want)
+		equal(f, "what was removed", removed, want)
 	}
-	count(1, 0) // all too young
+	count(1, rules.Purged{}) // all too young
 	for !f.load(f.fresh()).Now.After(f.load(f.fresh()).Now.Truncate(time.Second)) {
 		continue // what was deleted in this very second is not yet older than now
 	}
-	count(0, 4) // one notification, two hosts, one segment
+	count(0, rules.Purged{Notifications: 1, VMoves: 1, Hosts: 2, Segments: 1, Entries: 2, Units: 2, Claims: 1, Bounded: 4})
 	_, err := f.Notification(f.ctx, n.UUID)
 	fails[*ha.NotFoundError](f, err)
 	moves, err := f.VMoves(f.ctx, ha.VMoveFilter{NotificationUUID: n.UUID}, byID)
@@ -175,7 +176,7 @@ func purge(f *fixture) {
 	fails[*ha.NotFoundError](f, err)
 	equal(f, "the open notification", f.status(open), ha.StatusNew)
 	equal(f, "the retried notification", f.status(retried), ha.StatusFailed)
-	count(0, 0)
+	count(0, rules.Purged{})
 }
 
 // fresh is the lease of some unit, by which the database's clock can be read.
@@ -204,13 +205,13 @@ func purgeBounds(f *fixture) {
 	for _, want := range []int{70, 50, 0} {
 		removed, err := f.Purge(f.ctx, 0, 70)
 		f.must(err)
-		if want == 50 && removed < 50 { // those deleted in this very second
+		if want == 50 && removed.Bounded < 50 { // those deleted in this very second
 			time.Sleep(time.Second)
 			more, err := f.Purge(f.ctx, 0, 70)
 			f.must(err)
-			removed += more
+			removed.Add(more)
 		}
-		equal(f, "rows removed", removed, want)
+		equal(f, "rows removed", removed.Bounded, want)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/store/rules"
 )
 
 // Backend is a store: what the engine and the use cases need of the rows, and what operators do to them.
@@ -48,7 +49,7 @@ type Backend interface {
 	Wish(ctx context.Context, notification string, w ha.Wish) error
 	Ping(ctx context.Context) error
 
-	Purge(ctx context.Context, ageDays, maxRows int) (int, error)
+	Purge(ctx context.Context, ageDays, maxRows int) (rules.Purged, error)
 }
 
 // Open opens a database once more, as another process would.

@@ -1,0 +1,44 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Purged counts what a purge removed.
+type Purged struct {
+	Notifications, VMoves, Hosts, Segments int
+	Entries                                int // lines of histories
+	Units                                  int // units of work
+	Claims                                 int
+	Messages                               int // to others, that nobody shipped
+	// Bounded is what counts towards max_rows: not what goes along with a notification or a host.
+	Bounded int
+}
+
+// Add counts what one more transaction removed.
+func (p *Purged) Add(q Purged) {
+	p.Notifications, p.VMoves, p.Hosts, p.Segments = p.Notifications+q.Notifications, p.VMoves+q.VMoves, p.Hosts+q.Hosts, p.Segments+q.Segments
+	p.Entries, p.Units, p.Claims, p.Messages = p.Entries+q.Entries, p.Units+q.Units, p.Claims+q.Claims, p.Messages+q.Messages
+	p.Bounded += q.Bounded
+}
+
+// String names what was removed.
+func (p Purged) String() string {
+	var parts []string
+	for _, c := range []struct {
+		n    int
+		name string
+	}{
+		{p.Notifications, "notifications"}, {p.VMoves, "vmoves"}, {p.Hosts, "hosts"}, {p.Segments, "segments"},
+		{p.Entries, "lines of history"}, {p.Units, "units of work"}, {p.Claims, "claims"}, {p.Messages, "unshipped messages"},
+	} {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.name))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing was old enough to be removed"
+	}
+	return "removed " + strings.Join(parts, ", ")
+}

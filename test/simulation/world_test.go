@@ -52,6 +52,7 @@ type world struct {
 	slow       int // milliseconds that a statement takes at most
 	closeStore func()
 	sqlite     bool // the real store instead of the one in memory
+	fencing    bool // every host can be fenced
 
 	segment string
 	hostID  map[string]string // name -> uuid
@@ -155,6 +156,7 @@ func (w *world) build() {
 		capacity = 6 + w.rng.IntN(4)
 	}
 	w.slow = []int{8, 8, 250}[w.rng.IntN(3)]
+	w.fencing = w.rng.IntN(3) == 0
 	rate := 0.0
 	if w.rng.IntN(2) == 0 { // a slow cloud: orders are under way for long
 		rate = 0.15 + w.rng.Float64()/2
@@ -198,7 +200,7 @@ func (w *world) build() {
 		w.hostID[host.Name], w.hostOf[host.UUID] = host.UUID, host.Name
 		w.alive[host.Name] = w.start.Add(-time.Hour)
 	}
-	w.tell("world: method %s, %d spares, capacity %d, rate %.1f, statements of up to %d ms, %d instances", method, spares, capacity, rate, w.slow, len(w.before))
+	w.tell("world: method %s, %d spares, capacity %d, rate %.1f, statements of up to %d ms, fencing %v, %d instances", method, spares, capacity, rate, w.slow, w.fencing, len(w.before))
 }
 
 func hostName(i int) string { return fmt.Sprintf("host-%d", i+1) }
@@ -222,7 +224,7 @@ func (w *world) startEngine() {
 	p.e = engine.New(engine.Config{
 		Name: name, Host: "ctl", TTL: leaseTTL, Tick: time.Second, Poll: 500 * time.Millisecond, DrainTimeout: 5 * time.Second,
 		CallTimeout: 30 * time.Second, Concurrency: 32, Rules: w.rules(), Log: slog.New(&storyHandler{w: w}),
-	}, p.db, spoiled{p.nova, w.plant, &w.orders}, nil)
+	}, p.db, spoiled{p.nova, w.plant, &w.orders}, &fencer{w: w, p: p, rng: rand.New(rand.NewPCG(w.seed*31+uint64(w.born), 9))})
 	ctx, cancel := context.WithCancel(w.ctx)
 	p.cancel = cancel
 	go func() {

@@ -18,13 +18,21 @@ import (
 type Cluster struct {
 	Sim  string // the simulator's URL
 	Conf string // masakari.conf of every process
-	tb   testing.TB
+	// Program is the binary that is started; "": the one of this source.
+	Program string
+	tb      testing.TB
 }
 
 // NewCluster starts the simulator and makes the tables. extra are lines of group [salvor] of masakari.conf.
 func NewCluster(tb testing.TB, database string, hosts int, extra ...string) *Cluster {
 	tb.Helper()
-	c := &Cluster{tb: tb, Conf: filepath.Join(tb.TempDir(), "masakari.conf")}
+	return NewClusterOf(tb, "", database, hosts, extra...)
+}
+
+// NewClusterOf is NewCluster with another binary for salvor's processes; the simulator is this source's.
+func NewClusterOf(tb testing.TB, program, database string, hosts int, extra ...string) *Cluster {
+	tb.Helper()
+	c := &Cluster{tb: tb, Program: program, Conf: filepath.Join(tb.TempDir(), "masakari.conf")}
 	c.Sim = Start(tb, "sim", "sim", "--listen", "127.0.0.1:0", "--hosts", fmt.Sprint(hosts), "--instances", "0").URL(tb)
 	conf := strings.NewReplacer("SIM", c.Sim, "DATABASE", database, "EXTRA", strings.Join(extra, "\n"), "STATE", tb.TempDir()).Replace(`[DEFAULT]
 auth_strategy = noauth2
@@ -49,10 +57,25 @@ EXTRA
 	return c
 }
 
+// Variant is the same cluster as processes with another masakari.conf see it: replace are pairs of old and new text.
+func (c *Cluster) Variant(tb testing.TB, replace ...string) *Cluster {
+	tb.Helper()
+	conf, err := os.ReadFile(c.Conf)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	v := *c
+	v.Conf = filepath.Join(tb.TempDir(), "masakari.conf")
+	if err := os.WriteFile(v.Conf, []byte(strings.NewReplacer(replace...).Replace(string(conf))), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return &v
+}
+
 // Run runs a command of the binary to its end, which must be a good one, and returns its output.
 func (c *Cluster) Run(args ...string) string {
 	c.tb.Helper()
-	p := Start(c.tb, strings.Join(args, " "), append(args, "--config-file", c.Conf)...)
+	p := StartProgram(c.tb, c.Program, strings.Join(args, " "), append(args, "--config-file", c.Conf)...)
 	select {
 	case <-p.done:
 	case <-time.After(60 * time.Second):
@@ -67,7 +90,7 @@ func (c *Cluster) Run(args ...string) string {
 // API starts an api process and returns it with its URL.
 func (c *Cluster) API(name string) (*Process, string) {
 	c.tb.Helper()
-	p := Start(c.tb, name, "api", "--config-file", c.Conf, "--listen", "127.0.0.1:0")
+	p := StartProgram(c.tb, c.Program, name, "api", "--config-file", c.Conf, "--listen", "127.0.0.1:0")
 	url := p.URL(c.tb)
 	return p, url
 }
@@ -75,7 +98,7 @@ func (c *Cluster) API(name string) (*Process, string) {
 // Engine starts an engine process and waits until it is ready; its own name is returned.
 func (c *Cluster) Engine(name string) (*Process, string) {
 	c.tb.Helper()
-	p := Start(c.tb, name, "engine", "--config-file", c.Conf)
+	p := StartProgram(c.tb, c.Program, name, "engine", "--config-file", c.Conf)
 	own := p.Await(c.tb, `engine (\S+) is running`, 60*time.Second)
 	return p, own
 }

@@ -59,7 +59,16 @@ type Process struct {
 // Start runs the binary with args. The process ends with the test, which shows its last lines when it fails.
 func Start(tb testing.TB, name string, args ...string) *Process {
 	tb.Helper()
-	p := &Process{Name: name, cmd: exec.CommandContext(context.Background(), Binary(tb), args...), done: make(chan struct{}), more: make(chan struct{})}
+	return StartProgram(tb, "", name, args...)
+}
+
+// StartProgram is Start with another binary, "" for the one of this source.
+func StartProgram(tb testing.TB, program, name string, args ...string) *Process {
+	tb.Helper()
+	if program == "" {
+		program = Binary(tb)
+	}
+	p := &Process{Name: name, cmd: exec.CommandContext(context.Background(), program, args...), done: make(chan struct{}), more: make(chan struct{})}
 	out, w := io.Pipe()
 	p.cmd.Stdout, p.cmd.Stderr = w, w
 	p.cmd.Env = append(os.Environ(), "TZ=UTC")

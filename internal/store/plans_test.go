@@ -153,6 +153,24 @@ func hotPaths(ctx context.Context, s *store.Store, d seeded) []hotPath {
 		{"beating as an engine", []string{"uniq_engines0name"}, func() error {
 			return s.BeatEngine(ctx, ha.Engine{Name: "engine-1", StartedAt: time.Now()})
 		}},
+		{"reading and counting the outbox", []string{"outbox_sink_idx"}, func() error {
+			if _, err := s.Waiting(ctx, "bus", 200); err != nil {
+				return err
+			}
+			_, err := s.Backlog(ctx, "bus")
+			return err
+		}},
+		{"emptying the outbox", []string{"uniq_outbox_shippers0sink"}, func() error {
+			l, err := s.ClaimShipping(ctx, ha.Shipping{Sink: "bus", Epoch: 1, Beat: 1}, "me", time.Second)
+			if err != nil {
+				return err
+			}
+			if err := s.Shipped(ctx, l, []int64{1, 2, 3}); err != nil {
+				return err
+			}
+			_, err = s.DropOldest(ctx, l, 5)
+			return err
+		}},
 	}
 }
 
@@ -227,6 +245,16 @@ func seed(t *testing.T, kind string, pool *sql.DB) seeded {
 	rows("engines", "name, host, version, started_at, beat, seen_at", 2000, func(i int) string {
 		return fmt.Sprintf("'engine-%d', 'h', 'v', %s, 1, %[2]s", i, at(i))
 	})
+	rows("outbox", "sink, message_id, event_type, body, created_at", notes, func(i int) string {
+		return fmt.Sprintf("'%s', '%s', 'host.update.end', '{}', %s", []string{"bus", "webhook-1", "webhook-2"}[i%3], u('f', i), at(i))
+	})
+	rows("outbox_shippers", "sink, owner, epoch, beat, ttl_ms", 2000, func(i int) string {
+		sink := "bus"
+		if i > 0 {
+			sink = fmt.Sprint("webhook-", i)
+		}
+		return fmt.Sprintf("'%s', 'other', 1, 1, 5000", sink)
+	})
 	analyze(t, kind, pool)
 	host := (notes - 1) % hosts
 	return seeded{
@@ -244,7 +272,7 @@ func analyze(t *testing.T, kind string, pool *sql.DB) {
 	case "postgresql":
 		statements = []string{"ANALYZE"}
 	case "mysql": // as it does by itself; SQLite never does
-		for _, table := range []string{"hosts", "notifications", "vmoves", "work", "journal", "claims", "engines"} {
+		for _, table := range []string{"hosts", "notifications", "vmoves", "work", "journal", "claims", "engines", "outbox", "outbox_shippers"} {
 			statements = append(statements, "ANALYZE TABLE "+table)
 		}
 	}

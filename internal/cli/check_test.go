@@ -111,7 +111,7 @@ func TestConfigShowsWhatItCan(t *testing.T) {
 
 // TestPolicyCheck: a table of all rules, by the files that the configuration names.
 func TestPolicyCheck(t *testing.T) {
-	rules := file(t, "policy.yaml", "\"os_masakari_api:segments:index\": \"rule:admin_api or role:reader\"\nos_masakari_api:vmoves:index: project_id:7\nmispelled: '@'\n")
+	rules := file(t, "policy.yaml", "\"os_masakari_api:segments:index\": \"rule:admin_api or role:reader\"\nos_masakari_api:vmoves:index: project_id:7\nunheardof: '@'\n")
 	c := conf(t, "[oslo_policy]\npolicy_file = "+rules+"\n")
 	tests := []struct {
 		args  string
@@ -119,7 +119,7 @@ func TestPolicyCheck(t *testing.T) {
 		words []string // fields of a line, one blank apart
 	}{
 		{"--role reader", 0, []string{"os_masakari_api:segments:index yes rule:admin_api or role:reader " + rules + ":1",
-			"os_masakari_api:segments:create no rule:admin_api default", "salvor_api:recoveries:cancel no", "nobody asks for rule mispelled"}},
+			"os_masakari_api:segments:create no rule:admin_api default", "salvor_api:recoveries:cancel no", "nobody asks for rule unheardof"}},
 		{"--role ADMIN", 0, []string{"os_masakari_api:segments:create yes", "salvor_api:hosts:confirm-off yes", "os_masakari_api:vmoves:index no"}},
 		{"--role x --role reader --project 7", 0, []string{"os_masakari_api:vmoves:index yes project_id:7 " + rules + ":2"}},
 		{"", 2, []string{"--role is missing"}},

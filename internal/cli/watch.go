@@ -62,7 +62,11 @@ func (w *watcher) run(ctx context.Context) error {
 		wait = min(wait*3/2, watchMost)
 		switch {
 		case err == nil:
-			if w.lost = false; w.tell(r) {
+			news, err := w.tell(r)
+			if err != nil {
+				return err
+			}
+			if w.lost = false; news {
 				wait = w.every
 			}
 			if ended(r) {
@@ -104,69 +108,73 @@ func ended(r wire.Recovery) bool {
 	return slices.Contains(endStatuses, r.Status) && (r.Unit == nil || r.Unit.EndedAt != nil)
 }
 
-// tell prints what is new, and reports whether anything was.
-func (w *watcher) tell(r wire.Recovery) bool {
-	news := false
+// tell prints what is new, and reports whether anything was. Its error is the output's: nobody reads it any more.
+func (w *watcher) tell(r wire.Recovery) (news bool, err error) {
 	for ; w.told < len(r.Timeline); w.told++ {
 		news = true
-		w.entry(r.Timeline[0], r.Timeline[w.told])
+		if err := w.entry(r.Timeline[0], r.Timeline[w.told]); err != nil {
+			return news, err
+		}
 	}
 	why := ""
 	if r.Message != nil {
 		why = *r.Message
 	}
 	if r.Status == w.status && why == w.why {
-		return news
+		return news, nil
 	}
 	w.status, w.why = r.Status, why
 	if w.format == "table" && !ended(r) {
-		fmt.Fprintf(w.out, "%s  status    %s\n", stampWidth, printable(sentence(r.Status, why)))
+		_, err = fmt.Fprintf(w.out, "%s  status    %s\n", stampWidth, printable(sentence(r.Status, why)))
 	}
-	return true
+	return true, err
 }
 
 // stampWidth is blank where a line of the history has its times.
 const stampWidth = "                               "
 
-func (w *watcher) entry(first, e wire.TimelineEntry) {
-	if w.format == "table" {
-		e.Open = false // it is no state: the outcome comes as an entry of its own
-		fmt.Fprint(w.out, timelineLine(first, e))
-		return
+func (w *watcher) entry(first, e wire.TimelineEntry) error {
+	if w.format != "table" {
+		return w.line(e)
 	}
-	w.line(e)
+	e.Open = false // it is no state: the outcome comes as an entry of its own
+	_, err := fmt.Fprint(w.out, timelineLine(first, e))
+	return err
 }
 
 // line prints JSON in one line, or YAML as a document.
-func (w *watcher) line(v any) {
+func (w *watcher) line(v any) error {
 	if w.format == "yaml" {
 		raw, err := yamlOf(v)
 		if err == nil {
-			fmt.Fprintf(w.out, "---\n%s", raw)
+			_, err = fmt.Fprintf(w.out, "---\n%s", raw)
 		}
-		return
+		return err
 	}
 	enc := json.NewEncoder(w.out)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // a reader that has gone ends the program by a signal
+	return enc.Encode(v)
 }
 
 func (w *watcher) end(ctx context.Context, r wire.Recovery) error {
+	var err error
 	if w.format == "table" {
 		var reported wire.Notification
 		if w.why == "" { // what was reported says what its end means
-			var err error
 			if reported, err = w.api.Notification(ctx, w.id); err != nil {
 				return err
 			}
 		}
-		fmt.Fprintf(w.out, "\n%s\n", printable(sentence(r.Status, outcome(r, reported.Payload))))
+		_, err = fmt.Fprintf(w.out, "\n%s\n", printable(sentence(r.Status, outcome(r, reported.Payload))))
 	} else {
-		w.line(struct {
+		err = w.line(struct {
 			ID      string  `json:"notification_uuid"`
 			Status  string  `json:"status"`
 			Message *string `json:"message"`
 		}{r.NotificationUUID, r.Status, r.Message})
+	}
+	if err != nil {
+		return err
 	}
 	if r.Status != string(ha.StatusFinished) {
 		return errSilent

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func TestWatch(t *testing.T) {
 		{state("ignored", "host returned", true, gate, order), errSilent, "ignored: host returned\n"},
 	}
 	for _, tt := range tests {
-		answers := append(begin[:len(begin):len(begin)], tt.last)
+		answers := slices.Concat(begin, []*wire.Recovery{tt.last})
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/v1/notifications/N" {
 				_, _ = io.WriteString(w, `{"notification": {"payload": {"event": "STARTED"}}}`)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/salvor-ha/salvor/bench/recovery/contest"
 	"github.com/salvor-ha/salvor/test/openstack/lab"
 )
 
@@ -16,30 +17,30 @@ import (
 // lock, evacuate, unlock; one server list a second), as many at a time as salvor may have, and none of the care: no journal, no
 // gates, no confirmation by records, no takeover.
 type bare struct {
-	cloud       cloud
+	cloud       contest.Cloud
 	nova        *lab.Nova
 	concurrency int64
 }
 
-func newBare(ctx context.Context, c cloud, concurrency int) (contestant, error) {
-	token, err := c.login(ctx)
+func newBare(ctx context.Context, c contest.Cloud, concurrency int) (contest.Contestant, error) {
+	token, err := c.Login(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &bare{cloud: c, nova: c.nova(token.ID), concurrency: int64(concurrency)}, nil
+	return &bare{cloud: c, nova: c.Nova(token.ID), concurrency: int64(concurrency)}, nil
 }
 
 // recover returns when all instances are unlocked; its clock starts with the call.
-func (b *bare) recover(ctx context.Context) (run, error) {
+func (b *bare) Recover(ctx context.Context) (contest.Run, error) {
 	start := time.Now()
-	host := b.cloud.victim()
+	host := b.cloud.Victim()
 	err := b.nova.SetService(ctx, host, map[string]any{"forced_down": true, "status": "disabled", "disabled_reason": "bare limit"})
 	if err != nil {
-		return run{}, err
+		return contest.Run{}, err
 	}
 	servers, err := b.nova.Servers(ctx, url.Values{"host": {host}})
 	if err != nil {
-		return run{}, err
+		return contest.Run{}, err
 	}
 	slots := semaphore.NewWeighted(b.concurrency)
 	act := func(ctx context.Context, id string, action map[string]any) error {
@@ -70,7 +71,7 @@ func (b *bare) recover(ctx context.Context) (run, error) {
 		})
 	}
 	group.Go(func() error { return b.watch(gctx, host, arrived) })
-	return run{started: start}, group.Wait()
+	return contest.Run{Started: start}, group.Wait()
 }
 
 // watch lists the servers once a second and closes the channels of those that have arrived.
@@ -84,7 +85,7 @@ func (b *bare) watch(ctx context.Context, host string, arrived map[string]chan s
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		servers, err := b.nova.Servers(ctx, url.Values{"name": {b.cloud.serverName()}})
+		servers, err := b.nova.Servers(ctx, url.Values{"name": {b.cloud.ServerName()}})
 		if err != nil {
 			return err
 		}
@@ -104,4 +105,4 @@ func (b *bare) watch(ctx context.Context, host string, arrived map[string]chan s
 	return nil
 }
 
-func (b *bare) close(context.Context) error { return nil }
+func (b *bare) Close(context.Context) error { return nil }

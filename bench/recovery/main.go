@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/salvor-ha/salvor/bench/recovery/contest"
 	"github.com/salvor-ha/salvor/test/openstack/lab"
 )
 
@@ -88,13 +88,13 @@ func benchmark(ctx context.Context, o options) (rows []row, err error) {
 	defer os.RemoveAll(dir)
 	binary := o.binary
 	if binary == "" {
-		if binary, err = buildSalvor(ctx, dir); err != nil {
+		if binary, err = contest.BuildSalvor(ctx, dir); err != nil {
 			return nil, err
 		}
 	}
-	kinds := map[string]func() (cloud, error){
-		"sim": newSimCloud,
-		"lab": func() (cloud, error) { return newRealCloud(ctx) },
+	kinds := map[string]func() (contest.Cloud, error){
+		"sim": contest.NewSim,
+		"lab": func() (contest.Cloud, error) { return contest.NewLab(ctx) },
 	}
 	for _, kind := range []string{"sim", "lab"} {
 		if o.nova != kind && o.nova != "both" {
@@ -113,7 +113,7 @@ func benchmark(ctx context.Context, o options) (rows []row, err error) {
 		rows = append(rows, more...)
 		// The lab is left clean even when the benchmark is interrupted.
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
-		err = errors.Join(err, c.close(clean))
+		err = errors.Join(err, c.Close(clean))
 		cancel()
 		if err != nil {
 			return nil, err
@@ -122,63 +122,25 @@ func benchmark(ctx context.Context, o options) (rows []row, err error) {
 	return rows, nil
 }
 
-// entrant makes a contestant anew for a run.
-type entrant struct {
-	who  string
-	runs int
-	make func(ctx context.Context, c cloud) (contestant, error)
-}
-
-func onCloud(ctx context.Context, o options, c cloud, binary string) ([]row, error) {
-	entrants := []entrant{
-		{"salvor", o.runs, func(ctx context.Context, c cloud) (contestant, error) {
-			return newSalvor(ctx, c, binary, o.concurrency)
+func onCloud(ctx context.Context, o options, c contest.Cloud, binary string) ([]row, error) {
+	entrants := []contest.Entrant{
+		{Who: "salvor", Runs: o.runs, Make: func(ctx context.Context, c contest.Cloud) (contest.Contestant, error) {
+			return contest.NewSalvor(ctx, c, binary, fmt.Sprintf("nova_concurrency_max = %d", o.concurrency))
 		}},
-		{"bare", o.runs, func(ctx context.Context, c cloud) (contestant, error) { return newBare(ctx, c, o.concurrency) }},
+		{Who: "bare", Runs: o.runs, Make: func(ctx context.Context, c contest.Cloud) (contest.Contestant, error) {
+			return newBare(ctx, c, o.concurrency)
+		}},
 	}
-	if real, ok := c.(*realCloud); ok && o.masakari {
-		entrants = append(entrants, masakaris(real, o.runs)...)
+	if c.Name() == "lab" && o.masakari {
+		entrants = append(entrants, contest.Masakaris(o.runs)...)
 	}
 	var rows []row
 	for _, count := range o.instances {
-		all := make([]series, len(entrants))
-		for i, e := range entrants {
-			all[i].who = e.who
+		all, err := contest.Race(ctx, c, count, o.runs, o.traces, entrants...)
+		if err != nil {
+			return nil, err
 		}
-		for n := range o.runs {
-			// In turn, so that a drift of the machine is shared.
-			for i, e := range entrants {
-				if n >= e.runs {
-					continue
-				}
-				s, err := once(ctx, o, c, count, n, e)
-				if err != nil {
-					return nil, fmt.Errorf("%s on %s, %d instances: %w", e.who, c.name(), count, err)
-				}
-				all[i].samples = append(all[i].samples, s)
-				fmt.Fprintf(os.Stderr, "%s %s, %d instances, run %d: first order after %.2f s (own %.2f s), all moved %.2f s later, settled after %.2f s, %d calls\n",
-					time.Now().Format(time.TimeOnly), e.who+" on "+c.name(), count, n+1, s.first.Seconds(), s.own.Seconds(), s.moved.Seconds(), s.settled.Seconds(), s.calls)
-			}
-		}
-		rows = append(rows, row{cloud: c.name(), count: count, salvor: all[0], bare: all[1], others: all[2:]})
+		rows = append(rows, row{cloud: c.Name(), count: count, salvor: all[0], bare: all[1], others: all[2:]})
 	}
 	return rows, nil
-}
-
-func once(ctx context.Context, o options, c cloud, count, n int, e entrant) (sample, error) {
-	if err := c.prepare(ctx, count); err != nil {
-		return sample{}, err
-	}
-	who, err := e.make(ctx, c)
-	if err != nil {
-		return sample{}, err
-	}
-	trace := ""
-	if o.traces != "" {
-		trace = filepath.Join(o.traces, fmt.Sprintf("%s-%d-%s-%d", c.name(), count, strings.Fields(e.who)[0], n+1))
-	}
-	s, err := measure(ctx, c, count, who, trace)
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	return s, errors.Join(err, who.close(clean))
 }

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/salvor-ha/salvor/bench/recovery/contest"
 )
 
 // The goals (DESIGN section 6).
@@ -16,28 +16,22 @@ const (
 	goalRatio = 1.10        // salvor against the bare limit
 )
 
-// series are the samples of one contestant on one cloud with one number of instances.
-type series struct {
-	who     string
-	samples []sample
-}
-
 // row is what was measured on one cloud with one number of instances.
 type row struct {
 	cloud        string
 	count        int
-	salvor, bare series
-	others       []series // without a goal
+	salvor, bare contest.Series
+	others       []contest.Series // without a goal
 }
 
 func (r row) ratio() float64 {
-	return r.salvor.median(moved).Seconds() / r.bare.median(moved).Seconds()
+	return r.salvor.Median(moved).Seconds() / r.bare.Median(moved).Seconds()
 }
 
 // verdict is nil for a row that meets the goals, else what it misses.
 func (r row) verdict() []string {
 	var misses []string
-	if own := r.salvor.median(own); own > goalFirst {
+	if own := r.salvor.Median(own); own > goalFirst {
 		misses = append(misses, fmt.Sprintf("%s, %d: first order %.2f s + the cloud's answers, goal %s", r.cloud, r.count, own.Seconds(), goalFirst))
 	}
 	if ratio := r.ratio(); ratio > goalRatio {
@@ -46,45 +40,10 @@ func (r row) verdict() []string {
 	return misses
 }
 
-func first(s sample) time.Duration   { return s.first }
-func own(s sample) time.Duration     { return s.own }
-func moved(s sample) time.Duration   { return s.moved }
-func settled(s sample) time.Duration { return s.settled }
-
-func (s series) sorted(of func(sample) time.Duration) []time.Duration {
-	var all []time.Duration
-	for _, sample := range s.samples {
-		all = append(all, of(sample))
-	}
-	slices.Sort(all)
-	return all
-}
-
-func (s series) median(of func(sample) time.Duration) time.Duration {
-	all := s.sorted(of)
-	if len(all) == 0 {
-		return 0
-	}
-	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
-}
-
-// spread is the median with the least and the greatest, in seconds.
-func (s series) spread(of func(sample) time.Duration) string {
-	all := s.sorted(of)
-	if len(all) == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f (%.2f–%.2f)", s.median(of).Seconds(), all[0].Seconds(), all[len(all)-1].Seconds())
-}
-
-func (s series) calls() int {
-	var all []int
-	for _, sample := range s.samples {
-		all = append(all, sample.calls)
-	}
-	slices.SortFunc(all, cmp.Compare)
-	return all[len(all)/2]
-}
+func first(s contest.Sample) time.Duration   { return s.First }
+func own(s contest.Sample) time.Duration     { return s.Own }
+func moved(s contest.Sample) time.Duration   { return s.Moved }
+func settled(s contest.Sample) time.Duration { return s.Settled }
 
 // print writes the table and the verdict, and reports whether all goals were met.
 func print(w io.Writer, rows []row) bool {
@@ -96,13 +55,13 @@ func print(w io.Writer, rows []row) bool {
 	var misses []string
 	for _, r := range rows {
 		misses = append(misses, r.verdict()...)
-		for _, s := range append([]series{r.salvor, r.bare}, r.others...) {
+		for _, s := range append([]contest.Series{r.salvor, r.bare}, r.others...) {
 			ratio, ownTime := "", "-"
-			if s.who != r.bare.who {
-				ratio, ownTime = fmt.Sprintf("%.2f", s.median(moved).Seconds()/r.bare.median(moved).Seconds()), s.spread(own)
+			if s.Who != r.bare.Who {
+				ratio, ownTime = fmt.Sprintf("%.2f", s.Median(moved).Seconds()/r.bare.Median(moved).Seconds()), s.Spread(own)
 			}
-			fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%d\n", r.cloud, r.count, s.who, len(s.samples),
-				s.spread(first), ownTime, s.spread(moved), ratio, s.spread(settled), s.calls())
+			fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%d\n", r.cloud, r.count, s.Who, len(s.Samples),
+				s.Spread(first), ownTime, s.Spread(moved), ratio, s.Spread(settled), s.Calls())
 		}
 	}
 	_ = t.Flush()

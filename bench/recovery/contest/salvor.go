@@ -1,4 +1,4 @@
-package main
+package contest
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/salvor-ha/salvor/test/openstack/lab"
@@ -39,7 +40,7 @@ func (m masakariAPI) segment(ctx context.Context, hosts []string) error {
 }
 
 // report tells of the host's death and waits until the service has ended its work on it.
-func (m masakariAPI) report(ctx context.Context, host string) (run, error) {
+func (m masakariAPI) report(ctx context.Context, host string) (Run, error) {
 	in := map[string]any{"notification": map[string]any{
 		"type": "COMPUTE_HOST", "hostname": host, "generated_time": time.Now().UTC().Format(time.RFC3339),
 		"payload": map[string]any{"event": "STOPPED", "host_status": "NORMAL", "cluster_status": "OFFLINE"}}}
@@ -51,9 +52,9 @@ func (m masakariAPI) report(ctx context.Context, host string) (run, error) {
 		}
 	}
 	if err := m.call(ctx, http.MethodPost, "/notifications", in, &out); err != nil {
-		return run{}, err
+		return Run{}, err
 	}
-	r := run{started: time.Now()}
+	r := Run{Started: time.Now()}
 	n := &out.Notification
 	err := lab.Until(ctx, "the notification to finish", limit, func() (bool, error) {
 		err := m.call(ctx, http.MethodGet, "/notifications/"+n.UUID, nil, &out)
@@ -78,11 +79,12 @@ type salvor struct {
 	drop    func(context.Context) error
 }
 
-func newSalvor(ctx context.Context, c cloud, binary string, concurrency int) (_ contestant, err error) {
-	s := &salvor{victim: c.victim()}
+// NewSalvor starts salvor on the cloud, with extra lines for group [salvor] of its masakari.conf.
+func NewSalvor(ctx context.Context, c Cloud, binary string, extra ...string) (_ Contestant, err error) {
+	s := &salvor{victim: c.Victim()}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.close(context.WithoutCancel(ctx)))
+			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 		}
 	}()
 	if s.dir, err = os.MkdirTemp("", "bench-recovery-"); err != nil {
@@ -93,11 +95,11 @@ func newSalvor(ctx context.Context, c cloud, binary string, concurrency int) (_ 
 		return nil, err
 	}
 	s.drop = drop
-	conf := fmt.Sprintf("%s\n[database]\nconnection = %s\n\n[salvor]\nnova_concurrency_max = %d\n", c.conf(), connection, concurrency)
+	conf := fmt.Sprintf("%s\n[database]\nconnection = %s\n\n[salvor]\n%s\n", c.conf(), connection, strings.Join(extra, "\n"))
 	if s.process, err = startSalvor(ctx, binary, s.dir, conf); err != nil {
 		return nil, err
 	}
-	token, err := c.login(ctx)
+	token, err := c.Login(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +110,7 @@ func newSalvor(ctx context.Context, c cloud, binary string, concurrency int) (_ 
 	return s, nil
 }
 
-func (s *salvor) recover(ctx context.Context) (run, error) {
+func (s *salvor) Recover(ctx context.Context) (Run, error) {
 	r, err := s.api.report(ctx, s.victim)
 	if err != nil {
 		err = fmt.Errorf("%w\n%s", err, s.process.logTail(6000))
@@ -116,7 +118,7 @@ func (s *salvor) recover(ctx context.Context) (run, error) {
 	return r, err
 }
 
-func (s *salvor) close(ctx context.Context) error {
+func (s *salvor) Close(ctx context.Context) error {
 	var errs []error
 	if s.process != nil {
 		errs = append(errs, s.process.stop())

@@ -1,4 +1,4 @@
-package main
+package contest
 
 import (
 	"context"
@@ -14,23 +14,28 @@ type masakari struct {
 	victim string
 }
 
-// masakaris are Masakari with its defaults, once, since that takes 5 minutes, and at its best: without its wait, which is
+// Masakaris are Masakari with its defaults, once, since that takes 5 minutes, and at its best: without its wait, which is
 // enough when Nova has seen the death before the report.
-func masakaris(c *realCloud, runs int) []entrant {
-	with := func(options ...string) func(context.Context, cloud) (contestant, error) {
-		return func(ctx context.Context, _ cloud) (contestant, error) { return newMasakari(ctx, c, options) }
+func Masakaris(runs int) []Entrant {
+	with := func(options ...string) func(context.Context, Cloud) (Contestant, error) {
+		return func(ctx context.Context, c Cloud) (Contestant, error) { return newMasakari(ctx, c, options...) }
 	}
-	return []entrant{
+	return []Entrant{
 		{"Masakari, defaults", 1, with()},
 		{"Masakari, no wait", runs, with("wait_period_after_service_update=0")},
 	}
 }
 
-func newMasakari(ctx context.Context, c *realCloud, options []string) (_ contestant, err error) {
-	m := &masakari{cloud: c, victim: c.victim()}
+// newMasakari starts Debian's Masakari on the lab, with its defaults but for the options, NAME=VALUE.
+func newMasakari(ctx context.Context, on Cloud, options ...string) (_ Contestant, err error) {
+	c, ok := on.(*realCloud)
+	if !ok {
+		return nil, errors.New("Masakari runs on the lab only")
+	}
+	m := &masakari{cloud: c, victim: c.Victim()}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, m.close(context.WithoutCancel(ctx)))
+			err = errors.Join(err, m.Close(context.WithoutCancel(ctx)))
 		}
 	}()
 	env := []string{"OSLAB_MASAKARI_AUTH_URL=" + c.d.authURL}
@@ -38,7 +43,7 @@ func newMasakari(ctx context.Context, c *realCloud, options []string) (_ contest
 	if _, err := c.lab.ScriptEnv(ctx, env, "masakari-up", append([]string{"--fresh"}, options...)...); err != nil {
 		return nil, err
 	}
-	token, err := c.login(ctx)
+	token, err := c.Login(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -46,9 +51,9 @@ func newMasakari(ctx context.Context, c *realCloud, options []string) (_ contest
 	return m, m.api.segment(ctx, c.hosts())
 }
 
-func (m *masakari) recover(ctx context.Context) (run, error) { return m.api.report(ctx, m.victim) }
+func (m *masakari) Recover(ctx context.Context) (Run, error) { return m.api.report(ctx, m.victim) }
 
-func (m *masakari) close(ctx context.Context) error {
+func (m *masakari) Close(ctx context.Context) error {
 	_, err := m.cloud.lab.Script(ctx, "masakari-down")
 	return err
 }

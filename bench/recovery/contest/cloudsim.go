@@ -1,4 +1,4 @@
-package main
+package contest
 
 import (
 	"context"
@@ -23,7 +23,8 @@ type simNow struct {
 	face  *simhttp.Server
 }
 
-func newSimCloud() (cloud, error) {
+// NewSim is the simulated cloud behind its HTTP face.
+func NewSim() (Cloud, error) {
 	c := &simCloud{d: &door{}}
 	url, err := c.d.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.now.Load().face.ServeHTTP(w, r) }))
 	if err != nil {
@@ -43,41 +44,41 @@ func (c *simCloud) renew() {
 	}
 }
 
-func (c *simCloud) name() string       { return "sim" }
-func (c *simCloud) victim() string     { return "host-1" }
+func (c *simCloud) Name() string       { return "sim" }
+func (c *simCloud) Victim() string     { return "host-1" }
 func (c *simCloud) hosts() []string    { return []string{"host-1", "host-2", "host-3", "host-4"} }
-func (c *simCloud) serverName() string { return benchServers }
+func (c *simCloud) ServerName() string { return benchServers }
 func (c *simCloud) door() *door        { return c.d }
 
 func (c *simCloud) prepare(_ context.Context, count int) error {
 	c.renew()
-	_, err := c.now.Load().cloud.AddInstances(c.victim(), count, sim.InstanceSpec{
+	_, err := c.now.Load().cloud.AddInstances(c.Victim(), count, sim.InstanceSpec{
 		Name: benchServers, Metadata: map[string]string{"HA_Enabled": "True"}})
 	return err
 }
 
 func (c *simCloud) die(ctx context.Context) error {
-	if err := c.now.Load().cloud.Kill(c.victim()); err != nil {
+	if err := c.now.Load().cloud.Kill(c.Victim()); err != nil {
 		return err
 	}
-	token, err := c.login(ctx)
+	token, err := c.Login(ctx)
 	if err != nil {
 		return err
 	}
-	return c.nova(token.ID).AwaitService(ctx, c.victim(), "down", time.Minute, func(s lab.Service) bool { return s.State == "down" })
+	return c.Nova(token.ID).AwaitService(ctx, c.Victim(), "down", time.Minute, func(s lab.Service) bool { return s.State == "down" })
 }
 
-func (c *simCloud) login(ctx context.Context) (lab.Token, error) {
+func (c *simCloud) Login(ctx context.Context) (lab.Token, error) {
 	return c.d.login(ctx, lab.Account{Name: "masakari", Project: "service"})
 }
 
-func (c *simCloud) nova(token string) *lab.Nova { return lab.NewNova(c.d.novaURL+"/v2.1", token) }
+func (c *simCloud) Nova(token string) *lab.Nova { return lab.NewNova(c.d.novaURL+"/v2.1", token) }
 
 func (c *simCloud) away(context.Context) (int, error) {
 	all, _, err := c.now.Load().cloud.Instances(sim.InstanceQuery{})
 	n := 0
 	for _, i := range all {
-		if i.Host != c.victim() && i.Status == "ACTIVE" && i.TaskState == "" {
+		if i.Host != c.Victim() && i.Status == "ACTIVE" && i.TaskState == "" {
 			n++
 		}
 	}
@@ -91,7 +92,7 @@ func (c *simCloud) database(_ context.Context, dir string) (string, func(context
 	return "sqlite:///" + filepath.Join(dir, "salvor.sqlite"), func(context.Context) error { return nil }, nil
 }
 
-func (c *simCloud) close(context.Context) error {
+func (c *simCloud) Close(context.Context) error {
 	c.d.close()
 	now := c.now.Load()
 	now.face.Close()

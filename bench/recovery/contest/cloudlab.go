@@ -1,4 +1,4 @@
-package main
+package contest
 
 import (
 	"context"
@@ -18,7 +18,8 @@ type realCloud struct {
 	d     *door
 }
 
-func newRealCloud(ctx context.Context) (cloud, error) {
+// NewLab is the OpenStack of test/openstack/lab; a *lab.UnavailableError says why it cannot be had here.
+func NewLab(ctx context.Context) (Cloud, error) {
 	l, err := lab.Up(ctx)
 	if err != nil {
 		return nil, err
@@ -34,35 +35,35 @@ func newRealCloud(ctx context.Context) (cloud, error) {
 	return c, err
 }
 
-func (c *realCloud) name() string       { return "lab" }
-func (c *realCloud) victim() string     { return lab.Hosts[0] }
+func (c *realCloud) Name() string       { return "lab" }
+func (c *realCloud) Victim() string     { return lab.Hosts[0] }
 func (c *realCloud) hosts() []string    { return lab.Hosts }
-func (c *realCloud) serverName() string { return benchServers }
+func (c *realCloud) ServerName() string { return benchServers }
 func (c *realCloud) door() *door        { return c.d }
 
 func (c *realCloud) prepare(ctx context.Context, count int) error {
 	if err := c.lab.Clean(ctx, benchServers); err != nil {
 		return err
 	}
-	_, err := c.lab.Boot(ctx, c.image, count, c.victim(), benchServers, map[string]string{"HA_Enabled": "True"})
+	_, err := c.lab.Boot(ctx, c.image, count, c.Victim(), benchServers, map[string]string{"HA_Enabled": "True"})
 	return err
 }
 
 func (c *realCloud) die(ctx context.Context) error {
-	if err := c.lab.Kill(ctx, c.victim()); err != nil {
+	if err := c.lab.Kill(ctx, c.Victim()); err != nil {
 		return err
 	}
-	return c.lab.AwaitService(ctx, c.victim(), "down", time.Minute, func(s lab.Service) bool { return s.State == "down" })
+	return c.lab.AwaitService(ctx, c.Victim(), "down", time.Minute, func(s lab.Service) bool { return s.State == "down" })
 }
 
-func (c *realCloud) login(ctx context.Context) (lab.Token, error) {
+func (c *realCloud) Login(ctx context.Context) (lab.Token, error) {
 	return c.d.login(ctx, lab.Account{Name: "masakari", Project: "service"})
 }
 
-func (c *realCloud) nova(token string) *lab.Nova { return lab.NewNova(c.d.novaURL+"/v2.1", token) }
+func (c *realCloud) Nova(token string) *lab.Nova { return lab.NewNova(c.d.novaURL+"/v2.1", token) }
 
 func (c *realCloud) away(ctx context.Context) (int, error) {
-	return c.rows.Away(ctx, benchServers, c.victim())
+	return c.rows.Away(ctx, benchServers, c.Victim())
 }
 
 func (c *realCloud) conf() string { return keystoneConf(c.d.authURL, lab.Region) }
@@ -75,7 +76,7 @@ func (c *realCloud) database(ctx context.Context, _ string) (string, func(contex
 	return d.URL, d.Drop, nil
 }
 
-func (c *realCloud) close(ctx context.Context) error {
+func (c *realCloud) Close(ctx context.Context) error {
 	c.d.close()
 	c.rows.Close()
 	err := c.lab.Clean(ctx, benchServers)

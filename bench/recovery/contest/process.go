@@ -1,4 +1,4 @@
-package main
+package contest
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// buildSalvor builds cmd/salvor into dir and returns the file's path.
-func buildSalvor(ctx context.Context, dir string) (string, error) {
+// BuildSalvor builds cmd/salvor into dir and returns the file's path.
+func BuildSalvor(ctx context.Context, dir string) (string, error) {
 	file := filepath.Join(dir, "salvor")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", file, "github.com/salvor-ha/salvor/cmd/salvor")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

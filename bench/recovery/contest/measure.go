@@ -1,0 +1,121 @@
+package contest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/salvor-ha/salvor/test/openstack/lab"
+)
+
+// Cloud is a Nova with hypervisors, one of which, the victim, dies once in each run.
+type Cloud interface {
+	Name() string
+	Victim() string
+	ServerName() string
+	// Login gives an administrator's token, by way of the door; Nova a client through it.
+	Login(ctx context.Context) (lab.Token, error)
+	Nova(token string) *lab.Nova
+	Close(ctx context.Context) error
+
+	// prepare makes count active instances on the victim, and all hypervisors well.
+	prepare(ctx context.Context, count int) error
+	// die ends the victim and returns when Nova shows it down.
+	die(ctx context.Context) error
+	hosts() []string
+	// away counts the instances that are active, without a task, on another host than the victim; it costs Nova nothing.
+	away(ctx context.Context) (int, error)
+	door() *door
+	// conf is what masakari.conf must say of this cloud; database its [database] connection, new for each run.
+	conf() string
+	database(ctx context.Context, dir string) (url string, drop func(context.Context) error, err error)
+}
+
+// Contestant recovers the dead victim's instances.
+type Contestant interface {
+	// Recover returns when the contestant has nothing left to do.
+	Recover(ctx context.Context) (Run, error)
+	Close(ctx context.Context) error
+}
+
+// Run is what a contestant tells of a recovery.
+type Run struct {
+	Started time.Time // when the report was accepted (202), or the loop began
+}
+
+// Sample is one measured recovery.
+type Sample struct {
+	First   time.Duration // from the 202 to the first evacuate order
+	Own     time.Duration // of that, what was not spent waiting for the cloud's answers
+	Moved   time.Duration // from the first evacuate order until the last instance was active elsewhere
+	Settled time.Duration // from the 202 until there was nothing left to do
+	Calls   int           // to Nova and Keystone, from the 202 until moved
+}
+
+// limit bounds one recovery; Masakari with its defaults needs 5 minutes for 20.
+const limit = 15 * time.Minute
+
+// measure lets the victim die and the contestant recover. The door's calls go to traceFile, if it is named.
+func measure(ctx context.Context, c Cloud, count int, who Contestant, traceFile string) (Sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := c.die(ctx); err != nil {
+		return Sample{}, err
+	}
+	begin := time.Now()
+	type end struct {
+		run Run
+		at  time.Time
+		err error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		r, err := who.Recover(ctx)
+		ended <- end{r, time.Now(), err}
+	}()
+	var allAway time.Time
+	var e *end
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for allAway.IsZero() || e == nil {
+		select {
+		case got := <-ended:
+			e = &got
+			if e.err != nil {
+				return Sample{}, e.err
+			}
+		case <-tick.C:
+			if !allAway.IsZero() {
+				continue
+			}
+			n, err := c.away(ctx)
+			if err != nil {
+				return Sample{}, err
+			}
+			if n == count {
+				allAway = time.Now()
+			}
+		case <-ctx.Done():
+			return Sample{}, fmt.Errorf("not all %d instances were active elsewhere after %s", count, limit)
+		}
+	}
+	if traceFile != "" {
+		if err := c.door().write(traceFile, e.run.Started); err != nil {
+			return Sample{}, err
+		}
+	}
+	first, ok := c.door().firstOrder(begin)
+	if !ok {
+		return Sample{}, fmt.Errorf("no evacuate order came through the door, though all instances moved")
+	}
+	s := Sample{
+		First: first.Sub(e.run.Started), Moved: allAway.Sub(first), Settled: e.at.Sub(e.run.Started),
+	}
+	s.Own = s.First - c.door().waited(e.run.Started, first)
+	for _, call := range c.door().since(e.run.Started) {
+		if call.Start.Before(allAway) {
+			s.Calls++
+		}
+	}
+	return s, nil
+}

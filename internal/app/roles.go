@@ -70,6 +70,8 @@ type builder struct {
 	cloud  cloud
 	fencer engine.Fencer // nil: none is configured
 
+	fencing *Fencing // the same
+
 	metrics *telemetry.Metrics
 
 	announce     *store.Announce // nil: nobody is told
@@ -83,6 +85,9 @@ func (b *builder) build(ctx context.Context) error {
 		return err
 	}
 	if err := b.checkServed(); err != nil {
+		return err
+	}
+	if err := b.makeFencing(); err != nil {
 		return err
 	}
 	if err := b.makeAnnouncing(); err != nil {
@@ -129,6 +134,7 @@ func (b *builder) build(ctx context.Context) error {
 		}
 	}
 	b.app.parts = append(b.app.parts, part{"engine", func(ctx context.Context) error { e.Run(ctx); return nil }})
+	b.addRehearsals(rows)
 	b.addShipper(rows)
 	return nil
 }

@@ -235,10 +235,12 @@ type Salvor struct {
 	DrainTimeout         time.Duration
 	PollInterval         time.Duration
 	FencingFile          string
-	WebhookURLs          []string
-	WebhookSecret        Secret
-	WebhookTimeout       time.Duration
-	WebhookGiveUp        time.Duration
-	OutboxMaxRows        int    // per destination
-	MetricsListen        string // "": no listener
+	// FencingRehearsalInterval is between two rehearsals of all hosts' fencing; 0: none.
+	FencingRehearsalInterval time.Duration
+	WebhookURLs              []string
+	WebhookSecret            Secret
+	WebhookTimeout           time.Duration
+	WebhookGiveUp            time.Duration
+	OutboxMaxRows            int    // per destination
+	MetricsListen            string // "": no listener
 }

@@ -62,7 +62,11 @@ func salvorOptions() []Option {
 		span("poll_interval", 0.05, 60, "0.5", func(s *Salvor) *time.Duration { return &s.PollInterval },
 			"How often an engine looks for new work in the database."),
 		define(g, "fencing_file", text(), "", func(c *Config) *string { return &c.Salvor.FencingFile },
-			"The file that says how each host is powered off; empty: hosts are not fenced."),
+			"The file that says how each host is powered off (docs/fencing.md); empty: hosts are not fenced. It must not be open "+
+				"to everybody."),
+		span("fencing_rehearsal_interval", 0, 604800, "3600", func(s *Salvor) *time.Duration { return &s.FencingRehearsalInterval },
+			"How often an engine tries the fencing of every registered host as far as that harms nobody: login, a look at the "+
+				"power state. 0: never."),
 		define(g, "webhook_url", webURLs(), "", func(c *Config) *[]string { return &c.Salvor.WebhookURLs },
 			"Where versioned notifications are posted to, as JSON; repeated, to each. The same in every process of salvor.", hidden),
 		define(g, "webhook_secret", secret(), "", func(c *Config) *Secret { return &c.Salvor.WebhookSecret },

@@ -2,6 +2,8 @@ package app
 
 import (
 	"bytes"
+	"database/sql"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -96,6 +98,30 @@ func TestTablesMustBeThere(t *testing.T) {
 	}
 	if len(names) != 3 {
 		t.Errorf("engines' names are not new at each start: %v", names)
+	}
+}
+
+// TestADroppedTableIsToldAtTheStart, by its name, and not by errors at the first death.
+func TestADroppedTableIsToldAtTheStart(t *testing.T) {
+	dir := t.TempDir()
+	conf := load(t, SimConfig("http://127.0.0.1:1")+"[DEFAULT]\nstate_path = "+dir+"\n")
+	db, err := OpenDB(t.Context(), conf, silent())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Sync(t.Context()), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := sql.Open("sqlite", filepath.Join(dir, "masakari.sqlite"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = raw.Exec("DROP TABLE journal")
+	if err := errors.Join(err, raw.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := Serve(t.Context(), Options{Config: conf, Log: silent(), Listen: "127.0.0.1:0"}); err == nil || !strings.Contains(err.Error(), "journal") {
+		t.Errorf("serve started: %v, %v", a, err)
 	}
 }
 

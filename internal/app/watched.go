@@ -31,6 +31,9 @@ type seen struct {
 }
 
 func watch(s *store.Store, m *telemetry.Metrics, log *slog.Logger) *watched {
+	for _, a := range ha.Alarms {
+		m.ExpectAlarm(string(a))
+	}
 	return &watched{Store: s, metrics: m, log: log, units: map[int64]*seen{}}
 }
 
@@ -99,7 +102,8 @@ func (w *watched) saw(unit int64, changes []ha.Change) {
 			}
 		case ha.Write:
 			if c.Entry.Kind == ha.EntryAlarm {
-				w.log.Warn("ALARM: "+c.Entry.Text, "host", s.host, "notification", s.notification)
+				w.metrics.Alarm(c.Entry.Task)
+				w.log.Warn("ALARM: "+c.Entry.Text, "alarm", c.Entry.Task, "host", s.host, "notification", s.notification)
 			}
 		case ha.EndUnit, ha.Park:
 			delete(w.units, unit)

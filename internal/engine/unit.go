@@ -240,7 +240,7 @@ func (u *unit) refused(ctx context.Context, err error) (done, again bool) {
 // broken ends a unit that cannot be planned or written: it gets the error's text, and nothing stays running without an owner
 // (RECOVERY section 5).
 func (u *unit) broken(ctx context.Context, cause error) {
-	changes := []ha.Change{ha.Write{Entry: ha.Entry{Kind: ha.EntryAlarm, Text: cause.Error(), Seq: u.rows.Seq + 1}}}
+	changes := []ha.Change{ha.Write{Entry: ha.Entry{Kind: ha.EntryAlarm, Task: string(ha.AlarmInternal), Text: cause.Error(), Seq: u.rows.Seq + 1}}}
 	if n := u.rows.Notification; n.UUID != "" && n.Status.CanBecome(ha.StatusFailed) {
 		changes = append(changes, ha.SetNotification{UUID: n.UUID, Status: ha.StatusFailed, Message: cause.Error()})
 	}

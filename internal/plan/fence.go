@@ -64,7 +64,7 @@ func (t *turn) fenceEnded(o ha.Outcome) {
 	}
 	if !o.Fence.Off {
 		t.rec.Proof, t.rec.ProofText = ha.ProofNone, o.Fence.Text
-		t.alarm("", "host %s could not be fenced: %s", o.Act.Host, o.Fence.Text)
+		t.alarm(ha.AlarmFencingFailed, "", "host %s could not be fenced: %s", o.Act.Host, o.Fence.Text)
 		return
 	}
 	t.rec.Proof, t.rec.ProofAt, t.rec.ProofText = ha.ProofFenced, o.At, fmt.Sprintf("%s was seen off: %s", o.Act.Host, o.Fence.Text)

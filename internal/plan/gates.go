@@ -173,7 +173,7 @@ func (t *turn) gateBrake() answer {
 	case t.waived(ha.GateBrake):
 		return a.pass("%s; released by an operator", numbers)
 	case t.Rules.BrakePercent > 0 && down >= 2 && 100*down > t.Rules.BrakePercent*n:
-		t.alarm("", "recovery of host %s is held by the brake: %s", t.Unit.Host.Name, numbers)
+		t.alarm(ha.AlarmBrake, "", "recovery of host %s is held by the brake: %s", t.Unit.Host.Name, numbers)
 		return a.hold("%s", numbers)
 	}
 	return a.pass("%s", numbers)

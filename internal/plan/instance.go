@@ -59,7 +59,7 @@ func (t *turn) chosen(m *ha.VMove, may bool, stop string) bool {
 	}
 	asked := m.StartTime != nil && (m.RetryDone > 0 || t.rec.Retried > 0) // an operator has looked and wants it ordered
 	if where := t.migrating(s); where != "" && !asked {
-		t.alarm(m.InstanceUUID, "instance %s was in a live migration when %s died: it may run on %s; look, then retry it by hand", m.InstanceUUID, m.SourceHost, where)
+		t.alarm(ha.AlarmLiveMigration, m.InstanceUUID, "instance %s was in a live migration when %s died: it may run on %s; look, then retry it by hand", m.InstanceUUID, m.SourceHost, where)
 		m.Final, m.StartTime = true, ptr(t.Now)
 		t.settle(m, ha.MoveFailed, "may run on "+where+": a live migration had not ended")
 		return true

@@ -136,7 +136,7 @@ func (t *turn) gateProof() answer {
 	case !needsFence && heart.quiet() >= t.silence():
 		return t.proven(a, ha.ProofReported, fmt.Sprintf("reported, and %s has not been heard for %s", host, heart.quiet().Round(100*time.Millisecond)))
 	case heart.Moves > 0 && heart.Since.Sub(heart.First) >= 60*time.Second:
-		t.alarm("", "host %s was reported dead but still reports to Nova: nothing was done; check the monitor", host)
+		t.alarm(ha.AlarmFalseReport, "", "host %s was reported dead but still reports to Nova: nothing was done; check the monitor", host)
 		return a.ignore("host still reports to Nova: %s was reported dead, but its updated_at moved %d times in %s",
 			host, heart.Moves, t.Now.Sub(heart.First).Round(time.Second))
 	}
@@ -209,7 +209,7 @@ func (t *turn) watchOn() (ha.Service, bool) {
 // on for HealthyDelay the host counts as returned (RECOVERY section 2, proof).
 func (t *turn) heard() bool {
 	t.hold(ha.GateHeartbeat, t.heardText())
-	t.alarm("", "host %s reports to Nova in the middle of its recovery: nothing new is ordered", t.Unit.Host.Name)
+	t.alarm(ha.AlarmHeardInRecovery, "", "host %s reports to Nova in the middle of its recovery: nothing new is ordered", t.Unit.Host.Name)
 	if t.Now.Sub(t.Memory.Heart.MovingSince) >= t.Rules.HealthyDelay {
 		t.unhold()
 		t.rec.Returned = true

@@ -101,7 +101,7 @@ func (t *turn) inAggregates(p ha.Peer) bool {
 			continue
 		}
 		if t.Memory.Said["refused "+aggregateKey(a.ID, p.Name)] {
-			t.alarm("", "reserved host %s could not be added to aggregate %s", p.Name, a.Name)
+			t.alarm(ha.AlarmAggregate, "", "reserved host %s could not be added to aggregate %s", p.Name, a.Name)
 			continue
 		}
 		in = false
@@ -234,7 +234,7 @@ func (t *turn) undone(p ha.Peer) bool {
 		t.Memory.Since["undo "+p.Name] = began
 	}
 	if t.Now.Sub(began) > t.Rules.NovaTimeout*2 {
-		t.alarm("", "reserved host %s was not used and could not be given back as it was: %d changes of ours are left on it", p.Name, len(left))
+		t.alarm(ha.AlarmReservedHostLeft, "", "reserved host %s was not used and could not be given back as it was: %d changes of ours are left on it", p.Name, len(left))
 		return true
 	}
 	svc, known := t.service(p.Name)

@@ -53,7 +53,7 @@ func (t *turn) restoreLater(m *ha.VMove, s ha.Server) bool {
 		t.look(LookServer, m.InstanceUUID)
 		return false
 	}
-	t.alarm(m.InstanceUUID, "instance %s moved to %s, but is %s and not %s after %s", m.InstanceUUID, s.Host, s.VMState, m.Want, t.Rules.WaitPowerOff)
+	t.alarm(ha.AlarmStateNotRestored, m.InstanceUUID, "instance %s moved to %s, but is %s and not %s after %s", m.InstanceUUID, s.Host, s.VMState, m.Want, t.Rules.WaitPowerOff)
 	return t.leave(m, ha.MoveSucceeded, fmt.Sprintf("moved, but %s and not %s: its state could not be restored", s.VMState, m.Want))
 }
 
@@ -124,7 +124,7 @@ func (t *turn) startedAgain(m *ha.VMove, returned time.Time) bool {
 		t.log(m.InstanceUUID, "stopped by a user: left stopped")
 		return true
 	case late:
-		t.alarm(m.InstanceUUID, "instance %s was left stopped on %s, which returned, and could not be started there", m.InstanceUUID, m.SourceHost)
+		t.alarm(ha.AlarmNotStarted, m.InstanceUUID, "instance %s was left stopped on %s, which returned, and could not be started there", m.InstanceUUID, m.SourceHost)
 		m.Message = ptr("host returned; could not be started there")
 		return true
 	}

@@ -203,7 +203,7 @@ func (t *turn) tookBack(o ha.Outcome) {
 	case class == ha.ClassRefused:
 		t.rec.HeldWhy = ha.TextOf(o.Err)
 		if t.Now.Sub(began) > 10*time.Minute {
-			t.alarm("", "compute of %s not restarted, old copies may run: Nova has refused to clear forced_down for more than 10 minutes: %s", o.Act.Host, ha.TextOf(o.Err))
+			t.alarm(ha.AlarmOldCopies, "", "compute of %s not restarted, old copies may run: Nova has refused to clear forced_down for more than 10 minutes: %s", o.Act.Host, ha.TextOf(o.Err))
 		}
 	}
 	t.look(LookServices, "")

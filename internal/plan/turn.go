@@ -82,14 +82,14 @@ func (t *turn) log(instance, format string, args ...any) {
 	t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryNote, InstanceUUID: instance, Text: fmt.Sprintf(format, args...)}})
 }
 
-// alarm writes an alarm once per owner and text.
-func (t *turn) alarm(instance, format string, args ...any) {
+// alarm writes an alarm once per owner and text. Its kind is what docs/alerts.md and the metric know it by.
+func (t *turn) alarm(kind ha.Alarm, instance, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if t.Memory.Said[text] {
 		return
 	}
 	t.Memory.Said[text] = true
-	t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryAlarm, InstanceUUID: instance, Text: text}})
+	t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryAlarm, Task: string(kind), InstanceUUID: instance, Text: text}})
 }
 
 // look asks for a fact once.

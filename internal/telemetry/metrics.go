@@ -21,6 +21,7 @@ type Metrics struct {
 	notifications  *prometheus.CounterVec
 	units          prometheus.Gauge
 	limit          prometheus.Gauge
+	beats          *prometheus.CounterVec
 	claims         *prometheus.CounterVec
 	holds          *prometheus.CounterVec
 	acts           *prometheus.CounterVec
@@ -29,6 +30,7 @@ type Metrics struct {
 	callSeconds    *prometheus.HistogramVec
 	moves          *prometheus.CounterVec
 	recoveries     *prometheus.HistogramVec
+	alarms         *prometheus.CounterVec
 	shipped        *prometheus.CounterVec
 	shipFailures   *prometheus.CounterVec
 	shipDropped    *prometheus.CounterVec
@@ -53,6 +55,7 @@ func NewMetrics(version string) *Metrics {
 	m.notifications = m.counter("notifications_ended_total", "Notifications that reached their end.", "type", "status")
 	m.units = m.gauge("engine_units", "Units of work that this engine holds.", nil)
 	m.limit = m.gauge("cloud_concurrency_limit", "Calls to Nova that may be in flight now.", nil)
+	m.beats = m.counter("engine_beats_total", "Beats of this engine that the database took: one that stands still does not beat.")
 	m.claims = m.counter("engine_claims_total", "Units of work that this engine claimed; takeover: from a dead one.", "kind", "takeover")
 	m.holds = m.counter("gate_holds_total", "Recoveries that a gate stopped.", "gate")
 	m.acts = m.counter("acts_total", "Acts on the cloud, by how they ended.", "kind", "class")
@@ -61,6 +64,7 @@ func NewMetrics(version string) *Metrics {
 	m.callSeconds = m.histogram("cloud_call_seconds", "How long calls to Nova and Placement took.", callBuckets, "op")
 	m.moves = m.counter("moves_total", "Instances of failed hosts, by what became of them.", "outcome")
 	m.recoveries = m.histogram("recovery_seconds", "From the receipt of a notification to its end.", recoveryBuckets, "kind", "status")
+	m.alarms = m.counter("alarms_total", "Findings that a person must look at, by kind.", "alarm")
 	m.shipped = m.counter("outbox_shipped_total", "Versioned notifications that a destination has confirmed.", "to")
 	m.shipFailures = m.counter("outbox_failures_total", "Tries to deliver that failed.", "to")
 	m.shipDropped = m.counter("outbox_dropped_total", "Versioned notifications that were given up.", "to", "why")
@@ -123,16 +127,23 @@ func (m *Metrics) Notification(kind, status string) {
 	m.notifications.WithLabelValues(kind, status).Inc()
 }
 
-// Held says how many units of work the engine holds, and its present limit of calls to Nova.
+// Held counts a beat of the engine, and says how many units of work it holds and its present limit of calls to Nova.
 func (m *Metrics) Held(units, limit int) {
 	m.units.Set(float64(units))
 	m.limit.Set(float64(limit))
+	m.beats.WithLabelValues().Inc()
 }
 
 // Claim counts a claimed unit of work.
 func (m *Metrics) Claim(kind string, takeover bool) {
 	m.claims.WithLabelValues(kind, strconv.FormatBool(takeover)).Inc()
 }
+
+// ExpectAlarm makes the count of that kind known before there is one: an increase from nothing is none to Prometheus.
+func (m *Metrics) ExpectAlarm(kind string) { m.alarms.WithLabelValues(kind) }
+
+// Alarm counts an alarm of that kind.
+func (m *Metrics) Alarm(kind string) { m.alarms.WithLabelValues(kind).Inc() }
 
 // Hold counts a recovery that a gate stopped.
 func (m *Metrics) Hold(gate string) { m.holds.WithLabelValues(gate).Inc() }

@@ -1,0 +1,25 @@
+package ha
+
+// Alarm is a kind of finding that a person must look at: an entry of the journal (its Task), a line of the log, a count of the metric
+// alarms_total, and a section of docs/alerts.md.
+type Alarm string
+
+const (
+	AlarmAggregate        Alarm = "aggregate"          // a reserved host is not in an aggregate of the dead one
+	AlarmBrake            Alarm = "brake"              // too many hosts of a segment are down
+	AlarmFalseReport      Alarm = "false_report"       // a monitor reported a host that lives
+	AlarmFencingFailed    Alarm = "fencing_failed"     // no method saw the host off
+	AlarmForceDownRefused Alarm = "force_down_refused" // Nova does not take forced_down
+	AlarmHeardInRecovery  Alarm = "heard_in_recovery"  // the host is heard while it is recovered
+	AlarmLiveMigration    Alarm = "live_migration"     // an instance may run on the target of a live migration
+	AlarmNotStarted       Alarm = "not_started"        // an instance was left stopped on a host that returned
+	AlarmOldCopies        Alarm = "old_copies"         // a returned host stays forced down: old copies may run
+	AlarmReservedHostLeft Alarm = "reserved_host_left" // a reserved host keeps what was changed on it
+	AlarmStateNotRestored Alarm = "state_not_restored" // a moved instance is not in the state it was in
+	AlarmInternal         Alarm = "internal"           // a recovery could not be planned or written, and was failed
+)
+
+// Alarms are all of them.
+var Alarms = []Alarm{
+	AlarmAggregate, AlarmBrake, AlarmFalseReport, AlarmFencingFailed, AlarmForceDownRefused, AlarmHeardInRecovery, AlarmLiveMigration, AlarmNotStarted, AlarmOldCopies, AlarmReservedHostLeft, AlarmStateNotRestored, AlarmInternal,
+}

@@ -3,6 +3,7 @@ package fencing
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,35 @@ func TestIPMIAgentIsRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "use kind: ipmi") {
 			t.Errorf("%s: %v", agent, err)
 		}
+	}
+}
+
+// TestTheDocumentsSample: what docs/fencing.md shows can be loaded as it stands.
+func TestTheDocumentsSample(t *testing.T) {
+	program(t, "fence_apc_snmp", "fence-agents")
+	program(t, "ipmitool", "ipmitool")
+	doc, err := os.ReadFile("../../docs/fencing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sample, _ := strings.Cut(string(doc), "```yaml\n")
+	sample, _, _ = strings.Cut(sample, "```")
+	sample = strings.ReplaceAll(sample, "/etc/salvor/bmc-password", write(t, "password", 0o640, "x\n"))
+	sample = strings.ReplaceAll(sample, "/etc/salvor/bmc-ca.pem", write(t, "ca.pem", 0o644, otherCA))
+	f, err := Load(write(t, "fencing.yaml", 0o640, sample), []string{"PDU_COMMUNITY=private"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	methods, err := f.Methods("cmp-01.example.com")
+	if err != nil || len(methods) != 2 {
+		t.Fatalf("%v %+v", err, methods)
+	}
+	if r, ok := methods[0].Controller.(redfish); !ok || r.base.Host != "cmp-01-bmc.example.com" || r.user != "salvor" || r.password.Reveal() != "x" {
+		t.Errorf("%+v", methods[0].Controller)
+	}
+	want := []option{{"ip", "pdu-1.example.com", false}, {"username", "salvor", false}, {"password", "x", true}, {"plug", "cmp-01", false}, {"community", "private", true}}
+	if a, ok := methods[1].Controller.(agent); !ok || !slices.Equal(a.options, want) {
+		t.Errorf("%+v", methods[1].Controller)
 	}
 }
 

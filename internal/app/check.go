@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/config"
+	"github.com/salvor-ha/salvor/internal/fencing"
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/keystone"
 	"github.com/salvor-ha/salvor/internal/nova"
@@ -33,9 +34,9 @@ func ExplainPolicy(c *config.Config, id policy.Identity) ([]policy.Answer, []str
 }
 
 // Check tries what the configuration names, as a process would at its start and after: database, Keystone, Nova, RabbitMQ,
-// certificates, policy. It writes nothing. Each try ends within limit; all run at once.
+// certificates, policy, the fencing file. It writes nothing. Each try ends within limit; all run at once.
 func Check(ctx context.Context, c *config.Config, limit time.Duration) []Finding {
-	tries := []func(context.Context, *config.Config) []Finding{checkDatabase, checkKeystone, checkNova, checkRabbit, checkTLS, checkPolicy}
+	tries := []func(context.Context, *config.Config) []Finding{checkDatabase, checkKeystone, checkNova, checkRabbit, checkTLS, checkPolicy, checkFencing}
 	found := make([][]Finding, len(tries))
 	var all sync.WaitGroup
 	for i, try := range tries {
@@ -208,6 +209,18 @@ func checkPolicy(_ context.Context, c *config.Config) []Finding {
 		return good(what, "no file %s: the default rules hold", c.Policy.File)
 	}
 	return good(what, "%s can be used", conf.File)
+}
+
+// checkFencing only reads the file: `salvor fence test` tries what it names. Without a file there is nothing to tell.
+func checkFencing(_ context.Context, c *config.Config) []Finding {
+	const what = "fencing"
+	if c.Salvor.FencingFile == "" {
+		return nil
+	}
+	if _, err := fencing.Load(c.Salvor.FencingFile, os.Environ()); err != nil {
+		return bad(what, "mend [salvor] fencing_file; until then no engine starts", err)
+	}
+	return good(what, "%s can be read; salvor fence test --all tries it", c.Salvor.FencingFile)
 }
 
 func exists(path string) bool {

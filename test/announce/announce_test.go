@@ -98,15 +98,15 @@ func TestBrokerAway(t *testing.T) {
 	stop := make(chan struct{})
 	clients := l.run(stop, segment, "host-5", "host-3")
 	note := dies(l, c.Sim, "host-1")
-	testkit.Eventually(t, 30*time.Second, func() (bool, string) {
+	testkit.Eventually(t, 2*time.Minute, func() (bool, string) {
 		b.drain(t, taken)
 		return taken.count() > 50, fmt.Sprint(taken.count(), " arrived")
 	})
 
 	b.kill()
 	killed, before := time.Now(), hooked.count()
-	p.Await(t, `notifications cannot be delivered.*messagingv2`, 30*time.Second)
-	finished(l, note, 60*time.Second)
+	p.Await(t, `notifications cannot be delivered.*messagingv2`, 2*time.Minute)
+	finished(l, note, 3*time.Minute)
 	t.Logf("the recovery has finished %s after the broker was killed", time.Since(killed).Round(100*time.Millisecond))
 	<-time.After(time.Until(killed.Add(secondsAway(t))))
 	if n := hooked.count() - before; n < 100 {
@@ -117,7 +117,7 @@ func TestBrokerAway(t *testing.T) {
 	<-time.After(2 * time.Second) // of load with the broker back
 	close(stop)
 	clients.Wait()
-	testkit.Eventually(t, 60*time.Second, func() (bool, string) {
+	testkit.Eventually(t, 3*time.Minute, func() (bool, string) {
 		b.drain(t, taken)
 		want := l.counted()
 		return taken.count() >= want && hooked.count() >= want, fmt.Sprintf("RabbitMQ has %d, the webhook %d of %d events", taken.count(), hooked.count(), want)
@@ -146,7 +146,7 @@ func TestShipperKilled(t *testing.T) {
 	first, firstURL := serve(t, c, "first")
 	l, taken := newLoad(t, firstURL), &got{}
 	segment := rack(l, "host-1", "host-2", "host-3")
-	testkit.Eventually(t, 30*time.Second, func() (bool, string) { b.drain(t, taken); return taken.count() >= l.counted(), "nothing was shipped" })
+	testkit.Eventually(t, 2*time.Minute, func() (bool, string) { b.drain(t, taken); return taken.count() >= l.counted(), "nothing was shipped" })
 	second, secondURL := serve(t, c, "second")
 	b.kill()
 	stop := make(chan struct{})
@@ -156,12 +156,12 @@ func TestShipperKilled(t *testing.T) {
 	clients.Wait()
 	first.Kill()
 	killed := time.Now()
-	second.Await(t, `this one goes on.*to=messagingv2`, 40*time.Second)
+	second.Await(t, `this one goes on.*to=messagingv2`, 2*time.Minute)
 	t.Logf("another process ships %s after the kill", time.Since(killed).Round(100*time.Millisecond))
 	l.api = secondURL
 	l.segment(1_000_000)
 	b.start()
-	testkit.Eventually(t, 60*time.Second, func() (bool, string) {
+	testkit.Eventually(t, 3*time.Minute, func() (bool, string) {
 		b.drain(t, taken)
 		want := l.counted()
 		return taken.count() >= want && hooked.count() >= want, fmt.Sprintf("RabbitMQ has %d, the webhook %d of %d events", taken.count(), hooked.count(), want)

@@ -87,7 +87,7 @@ func (b *broker) start() {
 	if err := b.node.Start(); err != nil {
 		b.tb.Fatal(err)
 	}
-	deadline := time.Now().Add(90 * time.Second)
+	deadline := time.Now().Add(5 * time.Minute)
 	for {
 		conn, err := amqp.Dial(b.url())
 		if err == nil {

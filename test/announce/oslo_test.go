@@ -65,7 +65,7 @@ func TestOsloListener(t *testing.T) {
 			l.segment(1)
 			testkit.Must(t, 200, "POST", c.Sim+"/sim/instances", map[string]any{"host": "host-1", "count": 1, "metadata": map[string]any{"HA_Enabled": "True"}})
 			dies(l, c.Sim, "host-1")
-			testkit.Eventually(t, 60*time.Second, func() (bool, string) {
+			testkit.Eventually(t, 3*time.Minute, func() (bool, string) {
 				return events.count() >= l.counted(), fmt.Sprintf("%d of %d events", events.count(), l.counted())
 			})
 			l.check("oslo.messaging", events)
@@ -111,7 +111,7 @@ func listen(t *testing.T, b *broker, name string) *got {
 	case <-ready:
 	case <-done:
 		t.Fatal("the listener ended")
-	case <-time.After(60 * time.Second):
+	case <-time.After(3 * time.Minute):
 		t.Fatal("the listener did not start")
 	}
 	return events

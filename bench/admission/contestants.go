@@ -32,7 +32,7 @@ func newContestants(tb testing.TB, api, url string, hosts []string) contestants 
 	tb.Helper()
 	var c contestants
 	rec := &recorder{}
-	s, err := store.Open(tb.Context(), store.Config{URL: url, Wrap: rec.wrap, MaxOpen: len(hosts), MaxIdle: len(hosts), SyncWait: 1})
+	s, err := store.Open(tb.Context(), store.Config{URL: url, Wrap: rec.wrap, MaxOpen: len(hosts), SyncWait: 1})
 	if err != nil {
 		tb.Fatal(err)
 	}

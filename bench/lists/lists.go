@@ -29,7 +29,7 @@ type list struct {
 // lists are the pages, with what the tables themselves say that they must be.
 func (r rows) lists(tb testing.TB, n int) []list {
 	tb.Helper()
-	newest, lately := "created_at DESC, id DESC", n-n/200
+	newest, lately := "created_at DESC, id DESC", n-n/1000
 	since := r.text(tb, fmt.Sprintf("SELECT generated_time FROM notifications WHERE id = %d", lately))
 	host := fmt.Sprintf("b0000000-0000-4000-8000-%012d", 7)
 	by := func(key string) string { return "&sort_key=" + key }

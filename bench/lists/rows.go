@@ -84,7 +84,7 @@ func (r rows) series(from, to int) string {
 	case "mysql":
 		return fmt.Sprintf("(SELECT CAST(seq AS SIGNED) AS i FROM seq_%d_to_%d) AS s", from, to)
 	default:
-		return fmt.Sprintf("generate_series(%d, %d) AS s(i)", from, to)
+		return fmt.Sprintf("generate_series(CAST(%d AS BIGINT), %d) AS s(i)", from, to)
 	}
 }
 

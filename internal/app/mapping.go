@@ -27,11 +27,11 @@ const (
 func storeConfig(c *config.Config, syncWait int) store.Config {
 	d := c.Database
 	s := store.Config{
-		URL: d.Connection.Reveal(), MaxIdle: d.MaxPoolSize, MaxOpen: d.MaxPoolSize + d.MaxOverflow, Recycle: d.RecycleTime,
+		URL: d.Connection.Reveal(), MaxOpen: d.MaxPoolSize + d.MaxOverflow, Recycle: d.RecycleTime,
 		SyncWait: syncWait,
 	}
 	if d.MaxPoolSize == 0 { // "no limit"
-		s.MaxOpen, s.MaxIdle = noPoolLimit, noPoolLimit
+		s.MaxOpen = noPoolLimit
 	}
 	return s
 }

@@ -15,7 +15,7 @@ func databaseOptions() []Option {
 			func(c *Config) *string { return &c.Database.SQLMode }, "The SQL mode of sessions on MariaDB and MySQL."),
 		define(g, "max_pool_size", integer(0, unbounded), "5",
 			func(c *Config) *int { return &c.Database.MaxPoolSize },
-			"How many connections are kept open when idle; 0: no limit."),
+			"How many connections may be open for the usual load; one that has rested for a minute is closed. 0: no limit."),
 		define(g, "max_overflow", integer(0, unbounded), "50",
 			func(c *Config) *int { return &c.Database.MaxOverflow },
 			"How many more may be open under load."),

@@ -178,7 +178,11 @@ func (d dialect) after(keys []key) (string, []any) {
 		if keys[0].desc {
 			sign = "<"
 		}
-		return "(" + strings.Join(names, ", ") + ") " + sign + " (?" + strings.Repeat(", ?", len(keys)-1) + ")", args
+		text := "(" + strings.Join(names, ", ") + ") " + sign + " (?" + strings.Repeat(", ?", len(keys)-1) + ")"
+		if d.name == sqlite && keys[0].moment { // an expression, which it does not look for inside of a row
+			return names[0] + " " + sign + "= ? AND " + text, append([]any{keys[0].value}, args...)
+		}
+		return text, args
 	}
 	text, args := afterFrom(keys)
 	if k := keys[0]; !k.null {

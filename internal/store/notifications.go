@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -148,24 +150,17 @@ func (s *Store) admit(ctx context.Context, tx bun.Tx, r ha.Report, interval time
 	if !rules.Storable(name) {
 		return none, missing
 	}
-	n, err := changed(ctx, tx, touchByName, name)
+	host, err := s.touchNamed(ctx, tx, name)
 	if err != nil {
 		return none, err
 	}
-	if n == 0 {
+	if host == nil {
 		return none, missing
-	}
-	var host struct {
-		hostRow
-		Now stamp `bun:"now"`
-	}
-	if err := tx.NewSelect().Model(&host.hostRow).ColumnExpr("t.*, ? AS now", s.d.now()).Where("name_key = ? AND deleted = 0", name).Scan(ctx, &host); err != nil {
-		return none, err
 	}
 	h := host.host()
 	admitted := rules.Admitted(r, h, host.Now.Time)
 	row := rowOfNotification(admitted)
-	recent, err := recentOf(ctx, tx, row, r, interval)
+	recent, err := s.recentOf(ctx, tx, row, r, interval)
 	if err != nil {
 		return none, err
 	}
@@ -196,26 +191,59 @@ func (s *Store) admit(ctx context.Context, tx bun.Tx, r ha.Report, interval time
 	return admitted, s.signal(ctx, tx, rules.Signals(admitted)...)
 }
 
+// touchedHost is a host's row after its touch, and the database's clock.
+type touchedHost struct {
+	hostRow
+	Now stamp `bun:"now"`
+}
+
+// touchNamed is how an admission begins: the host's row is moved, then read; nil when there is none of that name.
+func (s *Store) touchNamed(ctx context.Context, tx bun.Tx, name string) (*touchedHost, error) {
+	host := new(touchedHost)
+	var err error
+	if s.d.returning {
+		err = tx.NewRaw(touchByName+" RETURNING *, ? AS now", name, s.d.now()).Scan(ctx, host)
+	} else {
+		var n int64
+		if n, err = changed(ctx, tx, touchByName, name); err == nil && n == 0 {
+			return nil, nil
+		}
+		if err == nil {
+			err = tx.NewSelect().Model(&host.hostRow).ColumnExpr("t.*, ? AS now", s.d.now()).Where("name_key = ? AND deleted = 0", name).Scan(ctx, host)
+		}
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return host, err
+}
+
 // recentOf are the notifications that admission compares a report with: of the same unit key and host, all that are open
-// and those generated since the interval began, the nearest first. Two statements, each by its own index and by nothing that
-// could lead a database to another one; the host, which the key nearly always decides, is compared here.
-func recentOf(ctx context.Context, tx bun.Tx, row notificationRow, r ha.Report, interval time.Duration) ([]ha.Notification, error) {
-	var open, lately []notificationRow
-	if err := tx.NewSelect().Model(&open).Where("unit_key = ? AND status IN ('new', 'running', 'error')", row.UnitKey).
-		OrderExpr("id DESC").Limit(rules.AdmissionLimit).Scan(ctx); err != nil {
+// and those generated since the interval began, the nearest first. Two selections, each by its own index and by nothing that
+// could lead a database to another one; the host, which the key nearly always decides, is compared here. Where the
+// database is a server they are one statement, for the sake of the way.
+func (s *Store) recentOf(ctx context.Context, tx bun.Tx, row notificationRow, r ha.Report, interval time.Duration) ([]ha.Notification, error) {
+	open := tx.NewSelect().Model((*notificationRow)(nil)).Where("unit_key = ? AND status IN ('new', 'running', 'error')", row.UnitKey).
+		OrderExpr("id DESC").Limit(rules.AdmissionLimit)
+	lately := tx.NewSelect().Model((*notificationRow)(nil)).Where("unit_key = ? AND generated_time >= ?", row.UnitKey, literal(rules.AdmissionFrom(r, interval))).
+		OrderExpr("generated_time").Limit(rules.AdmissionLimit)
+	var rows, more []notificationRow
+	if s.d.name == sqlite {
+		if err := open.Scan(ctx, &rows); err != nil {
+			return nil, err
+		}
+		if err := lately.Scan(ctx, &more); err != nil {
+			return nil, err
+		}
+	} else if err := tx.NewRaw("(?) UNION ALL (?)", open, lately).Scan(ctx, &rows); err != nil {
 		return nil, err
 	}
-	if err := tx.NewSelect().Model(&lately).Where("unit_key = ? AND generated_time >= ?", row.UnitKey, literal(rules.AdmissionFrom(r, interval))).
-		OrderExpr("generated_time").Limit(rules.AdmissionLimit).Scan(ctx); err != nil {
-		return nil, err
-	}
-	recent := make([]ha.Notification, 0, len(open)+len(lately))
-	for i, rows := range [][]notificationRow{open, lately} {
-		for _, have := range rows {
-			n := have.notification()
-			if have.Deleted == 0 && have.SourceHostUUID == row.SourceHostUUID && n.Status.Open() == (i == 0) {
-				recent = append(recent, n)
-			}
+	recent := make([]ha.Notification, 0, len(rows)+len(more))
+	seen := make(map[int64]bool, cap(recent))
+	for _, have := range append(rows, more...) {
+		if have.Deleted == 0 && have.SourceHostUUID == row.SourceHostUUID && !seen[have.ID] {
+			seen[have.ID] = true
+			recent = append(recent, have.notification())
 		}
 	}
 	return recent, nil

@@ -21,8 +21,8 @@ type Config struct {
 	// at a time. MySQL: ?unix_socket=, ssl_ca, ssl_cert, ssl_key, ssl_verify_identity; PostgreSQL: ?host=/socket/dir, options,
 	// sslmode, sslrootcert, sslcert, sslkey. Other parameters are the Python drivers' and are not used.
 	URL string
-	// MaxOpen bounds the connections (default 20), MaxIdle those kept for later (default 5; [database] max_pool_size).
-	MaxOpen, MaxIdle int
+	// MaxOpen bounds the connections (default 20). One that has rested for a minute is closed.
+	MaxOpen int
 	// Recycle is how long a connection is used (default 1 h; [database] connection_recycle_time).
 	Recycle time.Duration
 	// SyncWait is wsrep_sync_wait of Galera sessions: 3 for engines, 1 for the api, 0 leaves the server's. Servers without
@@ -43,9 +43,6 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.MaxOpen <= 0 {
 		c.MaxOpen = 20
-	}
-	if c.MaxIdle <= 0 {
-		c.MaxIdle = 5
 	}
 	if c.Recycle <= 0 {
 		c.Recycle = time.Hour
@@ -76,6 +73,9 @@ type Store struct {
 	retryFor time.Duration
 	announce *Announce // nil: nobody is told
 }
+
+// idleFor is how long a connection rests until it is closed.
+const idleFor = time.Minute
 
 // newerTables lets this program read tables that a newer one has added columns to, while a cluster is upgraded.
 var newerTables = bun.WithDiscardUnknownColumns()
@@ -108,7 +108,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	pool := sql.OpenDB(c.Wrap(s.nodes))
 	pool.SetMaxOpenConns(c.MaxOpen)
-	pool.SetMaxIdleConns(min(c.MaxIdle, c.MaxOpen))
+	// While there is work all connections are kept: to open one costs more than a whole admission.
+	pool.SetMaxIdleConns(c.MaxOpen)
+	pool.SetConnMaxIdleTime(idleFor)
 	pool.SetConnMaxLifetime(c.Recycle)
 	if err := s.reach(ctx, pool); err != nil {
 		return nil, err

@@ -21,6 +21,10 @@ func PayloadText(p ha.Payload) string {
 
 // ReadPayload reads the column again. Values that are no strings, which an imported row may have, are kept as their JSON.
 func ReadPayload(text string) ha.Payload {
+	var plain ha.Payload
+	if json.Unmarshal([]byte(text), &plain) == nil && plain != nil {
+		return plain
+	}
 	var raw map[string]json.RawMessage
 	if json.Unmarshal([]byte(text), &raw) != nil {
 		return ha.Payload{}

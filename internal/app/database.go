@@ -25,7 +25,10 @@ func openStore(ctx context.Context, c *config.Config, conf store.Config, log *sl
 	for try := 0; ; try++ {
 		s, err := store.Open(ctx, conf)
 		var away *ha.UnavailableError
+		var refused *store.RefusedError
 		switch {
+		case errors.As(err, &refused):
+			return nil, fmt.Errorf("%w ([database] connection)", err)
 		case err == nil || !errors.As(err, &away) || ctx.Err() != nil:
 			return s, err
 		case embedded(c):

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
@@ -22,10 +21,19 @@ func (s *Store) reach(ctx context.Context, pool *sql.DB) error {
 	pool.Close()
 	err = &opError{op: "connecting to " + s.where, err: err}
 	if why := refusal(err); why != "" {
-		return fmt.Errorf("%w: %s ([database] connection)", err, why)
+		return &RefusedError{Err: err, Why: why}
 	}
 	return &ha.UnavailableError{What: "database", Err: err}
 }
+
+// RefusedError is a connection that no waiting brings about: the account, the database or the host is wrong.
+type RefusedError struct {
+	Err error
+	Why string // for people
+}
+
+func (e *RefusedError) Error() string { return e.Err.Error() + ": " + e.Why }
+func (e *RefusedError) Unwrap() error { return e.Err }
 
 // refusals of a connection that no waiting ends, and what they mean.
 var (

@@ -29,7 +29,8 @@ func TestRefused(t *testing.T) {
 	} {
 		_, err := store.Open(t.Context(), store.Config{URL: tt.url})
 		var away *ha.UnavailableError
-		if err == nil || errors.As(err, &away) != tt.temporary || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "wrong@") {
+		var refused *store.RefusedError
+		if err == nil || errors.As(err, &away) != tt.temporary || errors.As(err, &refused) == tt.temporary || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "wrong@") {
 			t.Errorf("%s: temporary %v, %v; want %q, temporary %v", tt.name, errors.As(err, &away), err, tt.want, tt.temporary)
 		}
 	}

@@ -149,7 +149,10 @@ func openSource(ctx context.Context, url string) (*Store, error) {
 	s := &Store{where: t.where()}
 	c := Config{}.withDefaults()
 	s.callFor, s.retryFor = c.CallFor, c.RetryFor
-	return s, s.openSQLiteReader(ctx, t)
+	if err := s.openSQLiteReader(ctx, t); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // importer is one run of an import.

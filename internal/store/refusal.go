@@ -54,7 +54,7 @@ const (
 // refusal says why trying to connect again is in vain, "" when it is not. Of several nodes every one must have refused for good; of
 // the several addresses of one node, one.
 func refusal(err error) string {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // the chain is walked here, level by level
 	case nil:
 		return ""
 	case *mysqldriver.MySQLError:
@@ -67,7 +67,7 @@ func refusal(err error) string {
 		}
 		return ""
 	case interface{ Unwrap() []error }:
-		_, nodes := err.(nodesError)
+		_, nodes := err.(nodesError) //nolint:errorlint // this level's own kind
 		why := ""
 		for _, inner := range e.Unwrap() {
 			switch found := refusal(inner); {

@@ -77,7 +77,7 @@ func (c child) run(ctx context.Context) (ended, error) {
 	case ctx.Err() != nil:
 		return ended{}, fmt.Errorf("%s did not end in time and was killed: %w", c.path, ctx.Err())
 	case exit != nil:
-		return ended{}, fmt.Errorf("%s was ended by a signal (%s)", c.path, exit)
+		return ended{}, fmt.Errorf("%s was ended by a signal (%s)", c.path, exit.ProcessState)
 	}
 	return ended{}, fmt.Errorf("%s: %s", c.path, c.clean.line(err.Error()))
 }

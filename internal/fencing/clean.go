@@ -2,9 +2,9 @@ package fencing
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -17,7 +17,7 @@ const maxText = 300
 // cleaner takes secrets out of what others said.
 type cleaner struct{ masks []string }
 
-// newCleaner masks the secrets, also as URLs, JSON, and logins of HTTP have them.
+// newCleaner masks the secrets, also as URLs, quoted texts, and logins of HTTP have them.
 func newCleaner(user string, secrets ...config.Secret) cleaner {
 	var c cleaner
 	for _, s := range secrets {
@@ -25,8 +25,8 @@ func newCleaner(user string, secrets ...config.Secret) cleaner {
 		if text == "" {
 			continue
 		}
-		quoted, _ := json.Marshal(text) // a string never fails
-		c.masks = append(c.masks, text, url.QueryEscape(text), url.PathEscape(text), string(quoted[1:len(quoted)-1]),
+		quoted := strconv.Quote(text)
+		c.masks = append(c.masks, text, url.QueryEscape(text), url.PathEscape(text), quoted[1:len(quoted)-1],
 			strings.ReplaceAll(text, `'`, `'"'"'`), base64.StdEncoding.EncodeToString([]byte(user+":"+text)),
 			base64.StdEncoding.EncodeToString([]byte(text)))
 	}

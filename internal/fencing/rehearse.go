@@ -32,7 +32,7 @@ func (f *Fencer) Rehearse(ctx context.Context, host string) ([]Rehearsal, error)
 		if late := within.Err() != nil; err != nil {
 			power, text = ha.PowerUnknown, err.Error()
 			if late {
-				text = "no answer within " + (m.Deadline / lookShare).String()
+				text = noAnswer(m)
 			}
 		}
 		cancel()

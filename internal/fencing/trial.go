@@ -109,8 +109,7 @@ func (t *trial) look(ctx context.Context) ha.Power {
 	if err != nil {
 		power, text = ha.PowerUnknown, err.Error()
 		if within.Err() != nil {
-			t.fault = fmt.Errorf("no answer within %s: %w", t.m.Deadline/lookShare, context.DeadlineExceeded)
-			text = t.fault.Error()
+			t.fault, text = context.DeadlineExceeded, noAnswer(t.m)
 		}
 	}
 	t.last = text
@@ -119,6 +118,10 @@ func (t *trial) look(ctx context.Context) ha.Power {
 	}
 	t.keep(ha.PowerSight{Method: t.m.Name, Power: power, At: time.Now(), Text: text})
 	return power
+}
+
+func noAnswer(m Method) string {
+	return "no answer within " + (m.Deadline / lookShare).Round(time.Millisecond).String()
 }
 
 // keep adds a sight; of a run of equal ones, the first and the last.

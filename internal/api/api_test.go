@@ -168,6 +168,7 @@ func TestLinks(t *testing.T) {
 		{Config{ParseProxy: true}, forwarded, "https://ha.example:8443/ha/v1/"},
 		{Config{ParseProxy: true}, []string{`Forwarded: for=10.0.0.1;host="ha2.example";proto=https, for=x`}, "https://ha2.example/v1/"},
 		{Config{ParseProxy: true}, []string{"X-Forwarded-Proto: gopher"}, "http://example.com/v1/"},
+		{Config{ParseProxy: true}, []string{"X-Forwarded-Host: [2001:db8::1]", "X-Forwarded-Port: 8443"}, "http://[2001:db8::1]:8443/v1/"},
 		{Config{LinkPrefix: "https://public.example/instance-ha/"}, nil, "https://public.example/instance-ha/v1/"},
 	} {
 		for _, target := range []string{"/", "/v1"} {

@@ -29,8 +29,8 @@ func behindProxy(r *http.Request) *http.Request {
 	}
 	if port := f["port"]; port != "" {
 		name, _, err := net.SplitHostPort(out.Host)
-		if err != nil {
-			name = out.Host
+		if err != nil { // no port; an IPv6 address keeps its brackets, which JoinHostPort puts there again
+			name = strings.Trim(out.Host, "[]")
 		}
 		out.Host = net.JoinHostPort(name, port)
 	}

@@ -23,7 +23,6 @@ func file(t *testing.T, name, text string) string {
 // TestConfigCheck (F155, F133, F135): what would not work is named before anything is started, each with what to do, and
 // nothing is changed by it.
 func TestConfigCheck(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
 	sim := start(t, "sim", "--listen", "127.0.0.1:0", "--hosts", "2", "--instances", "0")
 	cloud := sim.out.await(t, `listening on (http://\S+)`)
 	l, err := net.Listen("tcp", "127.0.0.1:0") // a RabbitMQ, as far as the check looks

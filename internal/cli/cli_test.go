@@ -64,6 +64,9 @@ type process struct {
 
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
+	if args[0] == "sim" {
+		t.Setenv("TMPDIR", t.TempDir()) // where the database is that it names
+	}
 	p := &process{code: make(chan int, 1)}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	p.stop = stop

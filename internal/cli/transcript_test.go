@@ -20,7 +20,6 @@ var update = flag.Bool("update", false, "write golden files and generated docume
 // environment.
 func cloudOf(t *testing.T) (cloud string, environ []string) {
 	t.Helper()
-	t.Setenv("TMPDIR", t.TempDir()) // where the simulator puts the database
 	sim := start(t, "sim", "--listen", "127.0.0.1:0", "--hosts", "3", "--instances", "3", "--scale", "0.2")
 	cloud = sim.out.await(t, `listening on (http://\S+)`)
 	salvor := start(t, "serve", "--config-file", conf(t, sim.out.String()), "--listen", "127.0.0.1:0")

@@ -62,7 +62,7 @@ func rack(l *load, hosts ...string) string {
 	segment := uuidOf(testkit.Must(l.t, 201, "POST", l.api+"/v1/segments", map[string]any{"segment": map[string]any{"name": name, "recovery_method": "auto", "service_type": "COMPUTE"}}), "segment")
 	l.told("segment "+name, "segment.create", false)
 	for _, h := range hosts {
-		testkit.Must(l.t, 201, "POST", l.api+"/v1/segments/"+segment+"/hosts", map[string]any{"host": map[string]any{"name": h, "type": "COMPUTE", "control_attributes": "SSH"}})
+		l.hosts[h] = uuidOf(testkit.Must(l.t, 201, "POST", l.api+"/v1/segments/"+segment+"/hosts", map[string]any{"host": map[string]any{"name": h, "type": "COMPUTE", "control_attributes": "SSH"}}), "host")
 		l.told("host "+h, "host.create", false)
 	}
 	return segment
@@ -119,8 +119,8 @@ func TestBrokerAway(t *testing.T) {
 	clients.Wait()
 	testkit.Eventually(t, 3*time.Minute, func() (bool, string) {
 		b.drain(t, taken)
-		want := l.counted()
-		return taken.count() >= want && hooked.count() >= want, fmt.Sprintf("RabbitMQ has %d, the webhook %d of %d events", taken.count(), hooked.count(), want)
+		bus, hook := l.missing(taken), l.missing(hooked)
+		return bus+hook == 0, fmt.Sprintf("RabbitMQ lacks %d, the webhook %d of %d events", bus, hook, l.counted())
 	})
 	t.Logf("the broker was away for %s; everything had arrived %s after it was back", back.Sub(killed).Round(100*time.Millisecond), time.Since(back).Round(100*time.Millisecond))
 	b.drain(t, taken)
@@ -163,8 +163,8 @@ func TestShipperKilled(t *testing.T) {
 	b.start()
 	testkit.Eventually(t, 3*time.Minute, func() (bool, string) {
 		b.drain(t, taken)
-		want := l.counted()
-		return taken.count() >= want && hooked.count() >= want, fmt.Sprintf("RabbitMQ has %d, the webhook %d of %d events", taken.count(), hooked.count(), want)
+		bus, hook := l.missing(taken), l.missing(hooked)
+		return bus+hook == 0, fmt.Sprintf("RabbitMQ lacks %d, the webhook %d of %d events", bus, hook, l.counted())
 	})
 	l.check("RabbitMQ", taken)
 	l.check("webhook", hooked)

@@ -247,7 +247,7 @@ func (r *relay) before(t *testing.T, database string) string {
 			if err != nil {
 				return
 			}
-			out, err := net.Dial("tcp", server) //nolint:noctx // it ends with the listener
+			out, err := net.Dial("tcp", server)
 			if err != nil || !r.keep(in) {
 				_ = in.Close()
 				continue

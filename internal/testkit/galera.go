@@ -27,6 +27,9 @@ const galeraProvider = "/usr/lib/galera/libgalera_smm.so"
 // takesPart is a node's state when it serves its clients.
 const takesPart = "Synced Primary ready"
 
+// galeraPatience is how long a node's start may take: some seconds, or minutes where others build on the same cores.
+const galeraPatience = 4 * time.Minute
+
 // Galera is a cluster of three MariaDB nodes on loopback, with data of their own.
 type Galera struct {
 	Nodes [3]*GaleraNode
@@ -47,7 +50,7 @@ type GaleraNode struct {
 // errNoGalera is why there can be no cluster here.
 var errNoGalera = errors.New("galera-4 or mariadb-server is not installed")
 
-// NewGalera makes and starts a cluster, within a minute. Close ends it. HasNone tells that this machine cannot have one.
+// NewGalera makes and starts a cluster. Close ends it. HasNone tells that this machine cannot have one.
 func NewGalera() (*Galera, error) {
 	for _, program := range []string{"mariadbd", "mariadb-install-db"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -186,7 +189,7 @@ func run(name string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), galeraPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
@@ -220,7 +223,7 @@ func (n *GaleraNode) start(more ...string) error {
 	if err := <-began; err != nil {
 		return err
 	}
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(galeraPatience)
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
 	for {
@@ -234,7 +237,7 @@ func (n *GaleraNode) start(more ...string) error {
 		case <-poll.C:
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s does not take part within a minute (%s):\n%s", n.name, state, n.Log(20))
+			return fmt.Errorf("%s does not take part within %s (%s):\n%s", n.name, galeraPatience, state, n.Log(20))
 		}
 	}
 }

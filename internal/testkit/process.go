@@ -22,9 +22,12 @@ var binary struct {
 	err  error
 }
 
-// Binary builds the true binary, once for all tests of a package, and returns its path.
+// Binary builds the true binary, once for all tests of a package, and returns its path (SALVOR_TEST_BINARY: one that is built).
 func Binary(tb testing.TB) string {
 	tb.Helper()
+	if built := os.Getenv("SALVOR_TEST_BINARY"); built != "" {
+		return built
+	}
 	binary.once.Do(func() {
 		dir, err := os.MkdirTemp("", "salvor-test-")
 		if err != nil {

@@ -3,6 +3,7 @@ package galera
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -52,7 +53,7 @@ func (w *writes) look(t *testing.T) {
 			fresh = append(fresh, k)
 		}
 	}
-	if err := rows.Close(); err != nil {
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range fresh {
@@ -91,6 +92,9 @@ func (w *writes) owners(t *testing.T) map[string]int {
 			t.Fatal(err)
 		}
 		owners[name] = n
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
 	}
 	return owners
 }

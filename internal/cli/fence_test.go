@@ -19,7 +19,7 @@ hosts:
   ghost: []
 `)
 	good := conf(t, "[salvor]\nfencing_file = "+fencing+"\n")
-	open := conf(t, "[salvor]\nfencing_file = "+file(t, "wrong.yaml", "hosts: {a: [{kind: redfish, addres: x, password: topsecret}]}")+"\n")
+	open := conf(t, "[salvor]\nfencing_file = "+file(t, "wrong.yaml", "hosts: {a: [{kind: redfish, adresse: x, password: topsecret}]}")+"\n")
 	tests := []struct {
 		args  string
 		code  int
@@ -50,7 +50,7 @@ hosts:
 			t.Errorf("salvor %s shows a password", tt.args)
 		}
 	}
-	for conf, want := range map[string]string{conf(t, ""): "set [salvor] fencing_file", open: "addres is unknown"} {
+	for conf, want := range map[string]string{conf(t, ""): "set [salvor] fencing_file", open: "adresse is unknown"} {
 		if code, stdout, stderr := command(t, environ, "fence", "test", "--all", "--config-file", conf); code != 1 ||
 			!strings.Contains(stderr, want) || strings.Contains(stdout+stderr, "topsecret") {
 			t.Errorf("exit code %d:\n%s%s", code, stdout, stderr)

@@ -15,12 +15,13 @@ var Version = "dev"
 
 // App is one process's worth of salvor: made by Serve, API, Engine or Sim; run once; closed in any case.
 type App struct {
-	log     *slog.Logger
-	url     string
-	name    string
-	parts   []part
-	closers []func() error
-	reload  func(*config.Config) error // nil where nothing can be taken over
+	log      *slog.Logger
+	url      string
+	name     string
+	parts    []part
+	closers  []func() error
+	reload   func(*config.Config) error // nil where nothing can be taken over
+	setRules func(*config.Config)       // nil without an engine
 }
 
 // part is something that runs until its context ends and has stopped in good order when run returns.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/salvor-ha/salvor/internal/api"
 	"github.com/salvor-ha/salvor/internal/config"
+	"github.com/salvor-ha/salvor/internal/engine"
 	"github.com/salvor-ha/salvor/internal/policy"
 	"github.com/salvor-ha/salvor/internal/service"
 	"github.com/salvor-ha/salvor/internal/store"
@@ -20,12 +21,26 @@ func (c *current) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Reload takes over the options that are marked mutable, but for the log's, which are the caller's. With an error nothing
-// has changed. It may be called while the App runs; an engine has no such options.
+// has changed. It may be called while the App runs.
 func (a *App) Reload(c *config.Config) error {
-	if a.reload == nil {
-		return nil
+	if a.reload != nil {
+		if err := a.reload(c); err != nil {
+			return err
+		}
 	}
-	return a.reload(c)
+	if a.setRules != nil {
+		a.setRules(c)
+	}
+	return nil
+}
+
+// rulesSetter takes the mutable options of an engine over. Those on which orders under way rest stay as they were at the start.
+func rulesSetter(e *engine.Engine, at *config.Config) func(*config.Config) {
+	return func(c *config.Config) {
+		r := rules(c)
+		r.ForceDown, r.OrderInDoubt, r.NovaTimeout = at.Salvor.ForceDown, at.Salvor.OrderInDoubt, at.Salvor.NovaTimeout
+		e.SetRules(r)
+	}
 }
 
 // handler makes the api's handler, and returns what a reload calls to make another.

@@ -84,9 +84,7 @@ func (b *builder) build(ctx context.Context) error {
 	if err := b.makeCloud(); err != nil {
 		return err
 	}
-	if err := b.checkServed(); err != nil {
-		return err
-	}
+	b.warnUnserved()
 	if err := b.makeFencing(); err != nil {
 		return err
 	}
@@ -122,6 +120,7 @@ func (b *builder) build(ctx context.Context) error {
 		return nil
 	}
 	e := b.makeEngine(rows)
+	b.app.setRules = rulesSetter(e, b.cfg)
 	if b.role == roleServe {
 		if !embedded(b.cfg) {
 			// A pool of its own: requests never keep an engine's beats waiting for a connection.

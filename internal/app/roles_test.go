@@ -131,7 +131,6 @@ func TestRefusals(t *testing.T) {
 		{"half an account", "[DEFAULT]\nos_privileged_user_name = u\n", "os_privileged_user_password"},
 		{"a bad catalog entry", nova + "nova_catalog_admin_info = compute:nova:sideways\n", "nova_catalog_admin_info"},
 		{"a Keystone without a password", "[keystone_authtoken]\nauth_url = http://k.example.com\nusername = u\n", "password"},
-		{"fencing", nova + "[salvor]\nfencing_file = /etc/salvor/fencing.yaml\n", "cannot fence"},
 		{"a database that is none", "[database]\nconnection = oracle://x/y\n", "oracle"},
 		{"a database that is away", "[database]\nconnection = mysql+pymysql://u:hush@127.0.0.1:1/m\nmax_retries = 1\nretry_interval = 0\n", "tried 2 times"},
 		{"a file that cannot be", "[database]\nconnection = sqlite:////proc/x.sqlite\n", "state_path"},

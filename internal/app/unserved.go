@@ -1,25 +1,19 @@
 package app
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/salvor-ha/salvor/internal/config"
 )
 
-// checkServed refuses what this version would have to do for safety's sake and cannot, and warns of what else it does not do.
-func (b *builder) checkServed() error {
+// warnUnserved names what is configured and has no effect.
+func (b *builder) warnUnserved() {
 	if b.role == roleAPI {
-		return nil
-	}
-	var refused []error
-	if b.cfg.Salvor.FencingFile != "" {
-		refused = append(refused, errors.New("[salvor] fencing_file is set, but this version cannot fence: unset it, and do not count on fencing"))
+		return
 	}
 	for _, name := range editedFlows(b.cfg) {
 		b.log.Warn("recoveries take salvor's own steps: the option is checked, and has no effect", "group", flowGroup, "option", name)
 	}
-	return errors.Join(refused...)
 }
 
 const flowGroup = "taskflow_driver_recovery_flows"

@@ -5,14 +5,14 @@ import "time"
 // salvorOptions are RECOVERY section 8.
 func salvorOptions() []Option {
 	const g = "salvor"
-	span := func(name string, low, high float64, def string, field func(*Salvor) *time.Duration, help string) Option {
-		return define(g, name, fraction(low, high), def, func(c *Config) *time.Duration { return field(&c.Salvor) }, help)
+	span := func(name string, low, high float64, def string, field func(*Salvor) *time.Duration, help string, with ...func(*Option)) Option {
+		return define(g, name, fraction(low, high), def, func(c *Config) *time.Duration { return field(&c.Salvor) }, help, with...)
 	}
-	number := func(name string, low, high int, def string, field func(*Salvor) *int, help string) Option {
-		return define(g, name, integer(low, high), def, func(c *Config) *int { return field(&c.Salvor) }, help)
+	number := func(name string, low, high int, def string, field func(*Salvor) *int, help string, with ...func(*Option)) Option {
+		return define(g, name, integer(low, high), def, func(c *Config) *int { return field(&c.Salvor) }, help, with...)
 	}
-	flag := func(name, def string, field func(*Salvor) *bool, help string) Option {
-		return define(g, name, boolean(), def, func(c *Config) *bool { return field(&c.Salvor) }, help)
+	flag := func(name, def string, field func(*Salvor) *bool, help string, with ...func(*Option)) Option {
+		return define(g, name, boolean(), def, func(c *Config) *bool { return field(&c.Salvor) }, help, with...)
 	}
 	return []Option{
 		flag("force_down", "true", func(s *Salvor) *bool { return &s.ForceDown },
@@ -21,34 +21,34 @@ func salvorOptions() []Option {
 		flag("trust_reports", "false", func(s *Salvor) *bool { return &s.TrustReports },
 			"Take a monitor's report of a dead host (host_status NORMAL) as proof, even while Nova still counts the host as "+
 				"up. false: wait until its heartbeats have stopped. Segments may set it for themselves. Set it only for "+
-				"monitors that fence before they report."),
+				"monitors that fence before they report.", mutable),
 		span("nova_report_interval", 1, 3600, "10", func(s *Salvor) *time.Duration { return &s.NovaReportInterval },
-			"Nova's own report_interval: without a heartbeat for 1.5 times as long, a reported host counts as silent."),
+			"Nova's own report_interval: without a heartbeat for 1.5 times as long, a reported host counts as silent.", mutable),
 		span("proof_max_age", 1, 3600, "60", func(s *Salvor) *time.Duration { return &s.ProofMaxAge },
-			"After a hold, a wait or a takeover, a proof of death older than this is taken again before the next order."),
+			"After a hold, a wait or a takeover, a proof of death older than this is taken again before the next order.", mutable),
 		span("order_in_doubt", 1, 3600, "60", func(s *Salvor) *time.Duration { return &s.OrderInDoubt },
 			"For how long an instance whose evacuate order got no answer waits for Nova's record of it before it is ordered "+
 				"again. At least the timeout of every proxy in front of Nova."),
 		number("brake_percent", 0, 100, "50", func(s *Salvor) *int { return &s.BrakePercent },
 			"Recoveries of a segment are held while at least two of its hosts, and more than this percentage of them, are "+
 				"down: that is rather a network failure than dead hosts. 0: no brake. 100: never held either, as no more than "+
-				"all can be down."),
+				"all can be down.", mutable),
 		number("host_recovery_rate", 0, 100000, "10", func(s *Salvor) *int { return &s.HostRecoveryRate },
-			"How many host recoveries may start in one segment in one minute; the next ones wait. 0: no limit."),
+			"How many host recoveries may start in one segment in one minute; the next ones wait. 0: no limit.", mutable),
 		number("max_recovery_attempts", 1, 100, "3", func(s *Salvor) *int { return &s.MaxRecoveryAttempts },
-			"How often a recovery that ends in error is tried in all, before it is failed."),
+			"How often a recovery that ends in error is tried in all, before it is failed.", mutable),
 		number("nova_concurrency_max", 1, 1000, "32", func(s *Salvor) *int { return &s.NovaConcurrencyMax },
 			"The most calls to Nova in flight at a time. Below it the number adapts to how Nova fares."),
 		span("nova_timeout", 1, 600, "30", func(s *Salvor) *time.Duration { return &s.NovaTimeout },
 			"How long one call to Nova, Placement or Keystone may take."),
 		flag("auto_return", "false", func(s *Salvor) *bool { return &s.AutoReturn },
-			"Enable a recovered host again, and end its maintenance, when it is back. false: an operator does."),
+			"Enable a recovered host again, and end its maintenance, when it is back. false: an operator does.", mutable),
 		span("healthy_delay", 1, 86400, "300", func(s *Salvor) *time.Duration { return &s.HealthyDelay },
-			"For how long a failed host must send heartbeats before it counts as back without a monitor's word."),
+			"For how long a failed host must send heartbeats before it counts as back without a monitor's word.", mutable),
 		define(g, "local_disk", choice("evacuate", "leave"), "evacuate",
 			func(c *Config) *string { return &c.Salvor.LocalDisk },
 			"What happens to instances whose disk is on the dead host itself: evacuate rebuilds them from their image, and "+
-				"their data is lost; leave does not touch them."),
+				"their data is lost; leave does not touch them.", mutable),
 		define(g, "storage_failure_action", choice("error", "evacuate"), "error",
 			func(c *Config) *string { return &c.Salvor.StorageFailureAction },
 			"What happens to the instances of a host whose storage failed: error sets them to error and keeps them; "+

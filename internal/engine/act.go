@@ -59,16 +59,21 @@ func (u *unit) do(a ha.Act) ha.Outcome {
 func (u *unit) fence(a ha.Act) ha.Outcome {
 	began := time.Now()
 	seen, err := u.e.fencer.Fence(u.acts, a.Host)
+	out := ha.Outcome{Act: a, Fence: &seen}
 	switch {
+	case err != nil && u.acts.Err() != nil: // it may have been done
+		err, out.Fence = &ha.CloudError{Class: ha.ClassInDoubt, Op: "fence " + a.Host, Text: err.Error()}, nil
 	case err != nil:
-		err = &ha.CloudError{Class: ha.ClassInDoubt, Op: "fence " + a.Host, Text: err.Error()}
+		seen.Text = err.Error()
+		fallthrough
 	case !seen.Off:
 		err = &ha.CloudError{Class: ha.ClassRefused, Op: "fence " + a.Host, Text: seen.Text}
 	}
 	if u.e.cfg.Observe.Acted != nil {
 		u.e.cfg.Observe.Acted(a.Kind, ha.ClassOf(err), time.Since(began))
 	}
-	return ha.Outcome{Act: a, Err: err, Fence: &seen, At: u.now()}
+	out.Err, out.At = err, u.now()
+	return out
 }
 
 // done hands an outcome to the loop.

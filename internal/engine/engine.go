@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -48,6 +49,7 @@ type Engine struct {
 	log     *slog.Logger
 	limiter *limiter
 	writing *writing
+	rules   atomic.Pointer[plan.Rules] // as they are now
 	poke    chan struct{}
 	started time.Time // for people: it is compared with nothing
 
@@ -69,12 +71,17 @@ func New(cfg Config, store Store, cloud Cloud, fencer Fencer) *Engine {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{
+	e := &Engine{
 		cfg: cfg, store: store, cloud: cloud, fencer: fencer, log: cfg.Log.With("engine", cfg.Name),
 		limiter: newLimiter(max(1, cfg.Concurrency)), writing: newWriting(), poke: make(chan struct{}, 1), started: time.Now().UTC(),
 		units: map[int64]*unit{}, claims: map[string]bool{}, drain: make(chan struct{}), wanted: map[string]time.Time{},
 	}
+	e.SetRules(cfg.Rules)
+	return e
 }
+
+// SetRules has every turn from now on planned by r; what was decided stays decided. It may be called while the engine runs.
+func (e *Engine) SetRules(r plan.Rules) { e.rules.Store(&r) }
 
 // Poke makes the engine look for work at once. It never blocks.
 func (e *Engine) Poke() {

@@ -139,7 +139,7 @@ func (u *unit) decide(draining bool) (d plan.Decision, err error) {
 	}()
 	return plan.Decide(plan.View{
 		Unit: u.rows, Now: u.now(), Facts: u.facts, Results: u.ended, InFlight: u.flying, Memory: u.memory,
-		Rules: u.e.cfg.Rules, Slots: u.e.limiter.free(), Draining: draining,
+		Rules: *u.e.rules.Load(), Slots: u.e.limiter.free(), Draining: draining,
 		Fencing: u.e.fencer != nil && u.e.fencer.Configured(u.rows.Host.Name),
 	}), nil
 }

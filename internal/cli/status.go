@@ -172,11 +172,9 @@ func wrap(text string, width int) string {
 	line := ""
 	for _, word := range strings.Fields(text) {
 		for {
-			joined := word
+			joined := line + word
 			if strings.TrimSpace(line) != "" {
 				joined = line + " " + word
-			} else {
-				joined = line + word
 			}
 			if utf8.RuneCountInString(joined) <= width {
 				line = joined

@@ -71,7 +71,7 @@ func (c *commit) movesOf(ctx context.Context, notification string) (map[string]*
 	}
 	var rows []*vmoveRow
 	if err := c.tx.NewSelect().Model(&rows).Where("notification_uuid = ? AND deleted = 0", notification).
-		Where("instance_uuid IN (?)", bun.In(c.instances)).OrderExpr("id").Limit(mostMoves).Scan(ctx); err != nil {
+		Where("instance_uuid IN (?)", bun.List(c.instances)).OrderExpr("id").Limit(mostMoves).Scan(ctx); err != nil {
 		return nil, err
 	}
 	known := make(map[string]*vmoveRow, len(rows))
@@ -118,7 +118,7 @@ func (c *commit) flush(ctx context.Context) error {
 	c.entries, c.closed = nil, nil
 	if len(closed) > 0 {
 		if err := c.exec(ctx, "UPDATE journal SET is_open = ? WHERE work_id = ? AND is_open = ? AND act_key IN (?)",
-			false, c.row.ID, true, bun.In(closed)); err != nil {
+			false, c.row.ID, true, bun.List(closed)); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,11 +26,12 @@ func (r rehearser) Rehearse(_ context.Context, host string) ([]fencing.Rehearsal
 // TestRehearsals: a host whose fencing breaks is told of once, and the age of its last success grows; what works again is told, too.
 func TestRehearsals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		broken := false
+		var broken atomic.Bool
+		var hosts atomic.Pointer[[]string]
 		well := fencing.Rehearsal{Method: "redfish", OK: true}
 		fake := rehearser{
 			"cmp-01": func() ([]fencing.Rehearsal, error) {
-				if broken {
+				if broken.Load() {
 					return []fencing.Rehearsal{{Method: "redfish", Text: "login refused"}}, nil
 				}
 				return []fencing.Rehearsal{well}, nil
@@ -40,10 +42,10 @@ func TestRehearsals(t *testing.T) {
 			"cmp-03": func() ([]fencing.Rehearsal, error) { return nil, fmt.Errorf("%w for it", fencing.ErrNotConfigured) },
 			"cmp-04": func() ([]fencing.Rehearsal, error) { return nil, errors.New("may be one or the other") },
 		}
-		hosts := []string{"cmp-01", "cmp-02", "cmp-03"}
+		hosts.Store(&[]string{"cmp-01", "cmp-02", "cmp-03"})
 		var log bytes.Buffer
 		r := &rehearsals{fencing: fake, every: time.Hour, log: slog.New(slog.NewTextHandler(&log, nil)), began: time.Now(), seen: map[string]rehearsed{},
-			hosts: func(context.Context) ([]string, error) { return hosts, nil }}
+			hosts: func(context.Context) ([]string, error) { return *hosts.Load(), nil }}
 		m := telemetry.NewMetrics("test")
 		m.Fencing(r.health)
 		metrics := func(want ...string) {
@@ -62,7 +64,7 @@ func TestRehearsals(t *testing.T) {
 		synctest.Wait()
 		metrics(`salvor_fencing_hosts{state="ready"} 1`, `salvor_fencing_hosts{state="degraded"} 1`, `salvor_fencing_hosts{state="none"} 1`,
 			`salvor_fencing_rehearsal_age_seconds 0`)
-		broken = true
+		broken.Store(true)
 		time.Sleep(3*time.Hour + time.Minute)
 		synctest.Wait()
 		metrics(`salvor_fencing_hosts{state="failing"} 1`, `salvor_fencing_rehearsal_age_seconds 10860`)
@@ -72,7 +74,8 @@ func TestRehearsals(t *testing.T) {
 		if !strings.Contains(log.String(), "a fencing method of cmp-02 would fail") || !strings.Contains(log.String(), "no fencing is configured for cmp-03") {
 			t.Errorf("%s", &log)
 		}
-		broken, hosts = false, []string{"cmp-01", "cmp-04"}
+		broken.Store(false)
+		hosts.Store(&[]string{"cmp-01", "cmp-04"})
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		metrics(`salvor_fencing_hosts{state="ready"} 1`, `salvor_fencing_hosts{state="failing"} 1`, `salvor_fencing_hosts{state="none"} 0`)

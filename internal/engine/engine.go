@@ -49,6 +49,7 @@ type Engine struct {
 	log     *slog.Logger
 	limiter *limiter
 	writing *writing
+	beating *writing                   // of units
 	rules   atomic.Pointer[plan.Rules] // as they are now
 	poke    chan struct{}
 	started time.Time // for people: it is compared with nothing
@@ -73,7 +74,8 @@ func New(cfg Config, store Store, cloud Cloud, fencer Fencer) *Engine {
 	}
 	e := &Engine{
 		cfg: cfg, store: store, cloud: cloud, fencer: fencer, log: cfg.Log.With("engine", cfg.Name),
-		limiter: newLimiter(max(1, cfg.Concurrency)), writing: newWriting(), poke: make(chan struct{}, 1), started: time.Now().UTC(),
+		limiter: newLimiter(max(1, cfg.Concurrency)), writing: newWriting(writesAtOnce), beating: newWriting(beatsAtOnce),
+		poke: make(chan struct{}, 1), started: time.Now().UTC(),
 		units: map[int64]*unit{}, claims: map[string]bool{}, drain: make(chan struct{}), wanted: map[string]time.Time{},
 	}
 	e.SetRules(cfg.Rules)

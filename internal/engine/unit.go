@@ -91,7 +91,7 @@ func (u *unit) run(ctx context.Context) {
 		} else if d.Park > 0 && len(u.flying) == 0 && len(d.Acts) == 0 && !d.Ended {
 			d.Changes = append(d.Changes, ha.Park{After: d.Park})
 		}
-		if len(d.Changes) > 0 {
+		if len(d.Changes) > 0 || u.reload {
 			if stale, ok := u.enterWriting(ctx); !ok {
 				return
 			} else if stale {
@@ -154,6 +154,12 @@ func (u *unit) commit(ctx context.Context, d plan.Decision, draining bool) (done
 	if u.reload && len(d.Changes) == 0 {
 		u.memory, u.ended = d.Memory, nil // what was seen in this turn is not seen again
 		return !u.load(ctx), false
+	}
+	if len(d.Changes) == 0 { // a beat
+		if !u.e.beating.enter(ctx.Done(), nil) {
+			return true, false
+		}
+		defer u.e.beating.leave()
 	}
 	sent := time.Now()
 	changes := u.numbered(d.Changes)
@@ -283,8 +289,12 @@ func (u *unit) keep(ctx context.Context) bool {
 	if time.Since(u.sent) < u.e.cfg.Tick {
 		return true
 	}
+	if !u.e.beating.enter(ctx.Done(), nil) {
+		return false
+	}
 	sent := time.Now()
 	_, err := u.e.store.Commit(ctx, &u.lease)
+	u.e.beating.leave()
 	if err == nil {
 		u.sent = sent
 		u.guard.Renew(sent)

@@ -7,8 +7,12 @@ import (
 )
 
 // writesAtOnce bounds the transactions that one engine has under way. More of them make each slower, until leases run out in the
-// middle of commits and takeovers make more work than recoveries. Beats, one statement each, are not counted.
-const writesAtOnce = 8
+// middle of commits and takeovers make more work than recoveries. Beats, one statement each, have room of their own, so that no
+// transaction makes them wait; it too is bounded, because a database bounds its connections.
+const (
+	writesAtOnce = 8
+	beatsAtOnce  = 8
+)
 
 // staleAfter is how old a decision may be when its turn to be written comes: an order's intent tells when it is sent.
 const staleAfter = 500 * time.Millisecond
@@ -19,7 +23,7 @@ type writing struct {
 	waiting atomic.Int32
 }
 
-func newWriting() *writing { return &writing{slots: make(chan struct{}, writesAtOnce)} }
+func newWriting(atOnce int) *writing { return &writing{slots: make(chan struct{}, atOnce)} }
 
 // enter waits for a turn until it has come, done is closed, or patience fires. True when it has come: leave must follow.
 func (w *writing) enter(done <-chan struct{}, patience <-chan time.Time) bool {
@@ -42,7 +46,7 @@ func (w *writing) enter(done <-chan struct{}, patience <-chan time.Time) bool {
 func (w *writing) leave() { <-w.slots }
 
 // crowded reports whether so much waits to be written that nothing new should be begun.
-func (w *writing) crowded() bool { return w.waiting.Load() > writesAtOnce }
+func (w *writing) crowded() bool { return int(w.waiting.Load()) > cap(w.slots) }
 
 // enterWriting waits for the unit's turn to write, renewing its lease meanwhile. stale: that took so long that what was decided must
 // be decided anew; the turn is kept. ok is false when the unit is over for this owner.

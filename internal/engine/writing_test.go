@@ -9,7 +9,7 @@ import (
 // As many as fit write at once; the next waits until one leaves, its patience ends, or it is told to stop.
 func TestWritingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWriting()
+		w := newWriting(writesAtOnce)
 		for range writesAtOnce {
 			if !w.enter(nil, nil) {
 				t.Fatal("no room where there is room")

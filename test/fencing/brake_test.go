@@ -2,11 +2,8 @@ package fencing
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
 // TestBrakeComesBeforeFencing: three of six hosts may die; the fourth is rather a network that is broken, and keeps its power until
@@ -44,22 +41,6 @@ func TestBrakeComesBeforeFencing(t *testing.T) {
 	for _, host := range hosts[4:] {
 		w.untouched(t, host)
 	}
-}
-
-// silence cuts hosts off, and waits until Nova sees them down: it evacuates nothing to them any more.
-func (w *world) silence(t *testing.T, hosts ...string) {
-	t.Helper()
-	for _, host := range hosts {
-		w.do(t, host, "hang")
-	}
-	testkit.Eventually(t, patience, func() (bool, string) {
-		for _, s := range w.state(t).Services {
-			if slices.Contains(hosts, s.Host) && s.State != "down" {
-				return false, "Nova still calls " + s.Host + " up"
-			}
-		}
-		return true, ""
-	})
 }
 
 // TestWholeSegmentIsNotFenced: all hosts fall silent at once, and are all reported. None of them is fenced (field finding F115).

@@ -37,13 +37,18 @@ func TestUnknownHostIsFenced(t *testing.T) {
 		{"its nova-compute dead, and running", "host-2", "kill-compute", 1, "redfish:on redfish:off redfish:off", "ordered once, answered: ForceOff answered 204"},
 		{"without power", "host-3", "kill", 0, "redfish:off redfish:off", "nothing was ordered"},
 	}
-	for _, tc := range tests { // first of all, so that nothing is evacuated to one of them
+	notes := map[string]string{}
+	for _, tc := range tests {
 		w.register(t, tc.host)
 		w.do(t, tc.host, tc.verb)
 	}
+	w.allDown(t, "host-1", "host-2", "host-3") // so that nothing is evacuated to one of them
+	for _, tc := range tests {
+		notes[tc.host] = w.unknown(t, tc.host)
+	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			r := w.recovered(t, tc.host, w.unknown(t, tc.host), "fenced")
+			r := w.recovered(t, tc.host, notes[tc.host], "fenced")
 			if got := sights(r); got != tc.sights {
 				t.Errorf("sights %q, want %q", got, tc.sights)
 			}
@@ -105,25 +110,30 @@ var dark = strings.Replace(bmc, "deadline: 30s", "deadline: 1s", 1)
 func TestDarkBMC(t *testing.T) {
 	t.Parallel()
 	w := open(t, 5, dark)
+	notes := map[string]string{}
 	for _, host := range []string{"host-1", "host-2"} {
 		w.register(t, host)
 		w.bmc(t, host, map[string]any{"dark": true})
-		w.do(t, host, "hang")
+	}
+	w.silence(t, "host-1", "host-2")
+	for _, host := range []string{"host-1", "host-2"} {
+		notes[host] = w.unknown(t, host)
 	}
 	fails := func(t *testing.T, host string) string {
 		t.Helper()
-		n := w.unknown(t, host)
+		n := notes[host]
 		r := w.says(t, n, host+" could not be fenced", "redfish: not seen: no answer within 333ms", "salvor host confirm-off "+host)
 		if strings.Contains(told(r.Message), "seen off:") || r.Unit.Proof != nil && r.Unit.Proof.Kind == "fenced" {
 			t.Errorf("%q, %+v", told(r.Message), r.Unit.Proof)
 		}
-		asked := len(w.calls(t, host, call.toBMC))
-		testkit.Eventually(t, patience, func() (bool, string) { return len(w.calls(t, host, call.toBMC)) > asked, "it is not tried again" })
 		w.untouched(t, host)
 		return n
 	}
 	t.Run("an operator's word", func(t *testing.T) {
 		n := fails(t, "host-1")
+		asked := len(w.calls(t, "host-1", call.toBMC))
+		testkit.Eventually(t, patience, func() (bool, string) { return len(w.calls(t, "host-1", call.toBMC)) > asked, "it is not tried again" })
+		w.untouched(t, "host-1")
 		w.do(t, "host-1", "kill") // somebody pulls the cord
 		var confirmed struct {
 			ID string `json:"notification_uuid"`
@@ -176,4 +186,22 @@ hosts:
 	if text := r.Unit.Proof.Text; !strings.Contains(text, "bmc: not seen: no answer within 333ms; strip: off, seen at ") {
 		t.Errorf("the proof says %q", text)
 	}
+}
+
+// TestNovaIsAway: who cannot reach Nova knows nothing of hosts, and fences none, though their BMCs can be reached. When Nova is back,
+// the recovery goes on (field finding F115).
+func TestNovaIsAway(t *testing.T) {
+	t.Parallel()
+	w := open(t, 4, bmc)
+	w.register(t, "host-1")
+	w.silence(t, "host-1")
+	testkit.Must(t, 204, "POST", w.sim+"/sim/faults", map[string]any{"path": "/os-services", "status": 503})
+	n := w.unknown(t, "host-1")
+	w.says(t, n, "waiting at gate nova: Nova does not answer")
+	w.untouched(t, "host-1")
+	if asked := w.calls(t, "host-1", call.toBMC); len(asked) > 0 {
+		t.Errorf("asked of its BMC: %+v", asked)
+	}
+	testkit.Must(t, 204, "DELETE", w.sim+"/sim/faults", nil)
+	w.recovered(t, "host-1", n, "fenced")
 }

@@ -163,6 +163,28 @@ func (w *world) do(t *testing.T, host, verb string) {
 	testkit.Must(t, 200, "POST", w.sim+"/sim/hosts/"+host+"/"+verb, nil)
 }
 
+// silence cuts hosts off, and waits until Nova sees them down.
+func (w *world) silence(t *testing.T, hosts ...string) {
+	t.Helper()
+	for _, host := range hosts {
+		w.do(t, host, "hang")
+	}
+	w.allDown(t, hosts...)
+}
+
+// allDown waits until Nova sees hosts down: it evacuates nothing to them any more.
+func (w *world) allDown(t *testing.T, hosts ...string) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() (bool, string) {
+		for _, s := range w.state(t).Services {
+			if slices.Contains(hosts, s.Host) && s.State != "down" {
+				return false, "Nova still calls " + s.Host + " up"
+			}
+		}
+		return true, ""
+	})
+}
+
 // bmc makes a host's BMC misbehave, or well again.
 func (w *world) bmc(t *testing.T, host string, fault map[string]any) {
 	t.Helper()

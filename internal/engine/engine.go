@@ -187,7 +187,7 @@ func (e *Engine) look(ctx, hard context.Context) bool {
 	keys := map[string]bool{}
 	for _, c := range candidates {
 		keys[c.key] = true
-		if e.myTurn(c.key, now) {
+		if e.myTurn(c, now) {
 			e.claim(hard, c.request, c.key, c.dead)
 		}
 	}
@@ -248,16 +248,20 @@ func (e *Engine) seeEngines(ctx context.Context) {
 	e.alive, e.alived = alive, now
 }
 
-// myTurn spreads claims by rank: the first in rank at once, each further one half a tick later, so that a death makes no
-// stampede, and yet the third is in time when the first two die too (invariant I10).
-func (e *Engine) myTurn(key string, now time.Time) bool {
-	since, ok := e.wanted[key]
+// myTurn spreads claims by rank: the first in rank at once, each further one half a tick later, so that work is shared evenly. What
+// a dead engine held is waited for half as long: that others of those ranked before are dead, too, must not make it late
+// (invariant I10).
+func (e *Engine) myTurn(c candidate, now time.Time) bool {
+	since, ok := e.wanted[c.key]
 	if !ok {
 		since = now
-		e.wanted[key] = since
+		e.wanted[c.key] = since
 	}
-	rank := lease.Rank(key, e.cfg.Name, e.alive)
-	return now.Sub(since) >= time.Duration(rank)*e.cfg.Tick/2
+	step := e.cfg.Tick / 2
+	if c.dead {
+		step /= 2
+	}
+	return now.Sub(since) >= time.Duration(lease.Rank(c.key, e.cfg.Name, e.alive))*step
 }
 
 // maxClaims bounds the claims under way, each of which loads a whole unit: the poll finds the others again.

@@ -252,7 +252,8 @@ func (w *world) judge() {
 		ids = append(ids, id)
 	}
 	w.mu.Unlock()
-	recovered := map[string]bool{} // hosts whose death led to a recovery
+	recovered := map[string]bool{} // hosts whose latest death led to a recovery
+	latest := map[string]int64{}
 	for _, id := range ids {
 		n, err := w.store.Notification(w.ctx, id)
 		if err != nil {
@@ -262,8 +263,9 @@ func (w *world) judge() {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if n.Payload.Stopped() && (n.Status == ha.StatusFinished || n.Status == ha.StatusFailed) && len(moves) > 0 {
-			recovered[w.hostOf[n.SourceHostUUID]] = true
+		ended := n.Status == ha.StatusFinished || n.Status == ha.StatusFailed
+		if host := w.hostOf[n.SourceHostUUID]; n.Payload.Stopped() && ended && n.ID > latest[host] {
+			latest[host], recovered[host] = n.ID, len(moves) > 0
 		}
 		for _, m := range moves {
 			if m.Status != ha.MoveSucceeded && deref(m.Message) != "" {

@@ -1,7 +1,9 @@
 package fencing
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"net/url"
 	"slices"
 	"strconv"
@@ -17,7 +19,7 @@ const maxText = 300
 // cleaner takes secrets out of what others said.
 type cleaner struct{ masks []string }
 
-// newCleaner masks the secrets, also as URLs, quoted texts, and logins of HTTP have them.
+// newCleaner masks the secrets, also as URLs, quoted texts, JSON, and logins of HTTP have them.
 func newCleaner(user string, secrets ...config.Secret) cleaner {
 	var c cleaner
 	for _, s := range secrets {
@@ -26,7 +28,9 @@ func newCleaner(user string, secrets ...config.Secret) cleaner {
 			continue
 		}
 		quoted := strconv.Quote(text)
-		c.masks = append(c.masks, text, url.QueryEscape(text), url.PathEscape(text), quoted[1:len(quoted)-1],
+		var sent bytes.Buffer
+		json.HTMLEscape(&sent, []byte(quoted[1:len(quoted)-1])) // as requests have & < >: \u0026 …
+		c.masks = append(c.masks, text, url.QueryEscape(text), url.PathEscape(text), quoted[1:len(quoted)-1], sent.String(),
 			strings.ReplaceAll(text, `'`, `'"'"'`), base64.StdEncoding.EncodeToString([]byte(user+":"+text)),
 			base64.StdEncoding.EncodeToString([]byte(text)))
 	}

@@ -20,7 +20,7 @@ import (
 const (
 	user         = "fencer"
 	scriptSecret = "hX7-script&pw"
-	echoSecret   = "hX7-echo/pw+1"
+	echoSecret   = "hX7-echo/pw+1&<"
 	trueSecret   = "hX7-true=pw"
 	secretOption = "hX7-option pw"
 	mark         = "hX7" // is in all of them

@@ -330,6 +330,33 @@ func (n *GaleraNode) Synced(tb testing.TB, within time.Duration) {
 	})
 }
 
+// Whole waits until every node takes part in a cluster of all of them. One that hung says so of itself until it has noticed that the
+// others went on without it.
+func (g *Galera) Whole(tb testing.TB, within time.Duration) {
+	tb.Helper()
+	Eventually(tb, within, func() (bool, string) {
+		var said []string
+		whole := true
+		for _, n := range g.Nodes {
+			state, size := n.State(), n.size()
+			said = append(said, fmt.Sprintf("%s: %s, sees %d nodes", n.name, state, size))
+			whole = whole && state == takesPart && size == len(g.Nodes)
+		}
+		return whole, strings.Join(said, "; ")
+	})
+}
+
+// size is how many nodes this one sees in its cluster, 0 when it does not answer.
+func (n *GaleraNode) size() (seen int) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	var name string
+	if n.db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'").Scan(&name, &seen) != nil {
+		return 0
+	}
+	return seen
+}
+
 // Log returns the last lines that the server has written.
 func (n *GaleraNode) Log(lines int) string {
 	b, err := os.ReadFile(n.dir + ".log")

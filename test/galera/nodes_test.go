@@ -49,7 +49,7 @@ func TestNodeIsLost(t *testing.T) {
 				if err := tt.mend(node); err != nil {
 					t.Fatal(err)
 				}
-				node.Synced(t, 60*time.Second)
+				s.g.Whole(t, 90*time.Second)
 			})
 			for _, api := range []string{here, elsewhere} {
 				testkit.Eventually(t, 60*time.Second, func() (bool, string) {

@@ -61,8 +61,8 @@ func (u *unit) fence(a ha.Act) ha.Outcome {
 	seen, err := u.e.fencer.Fence(u.acts, a.Host)
 	out := ha.Outcome{Act: a, Fence: &seen}
 	switch {
-	case err != nil && u.acts.Err() != nil: // it may have been done
-		err, out.Fence = &ha.CloudError{Class: ha.ClassInDoubt, Op: "fence " + a.Host, Text: err.Error()}, nil
+	case u.acts.Err() != nil && !seen.Off: // cut short: it may have been done, and says nothing of the host
+		err, out.Fence = &ha.CloudError{Class: ha.ClassInDoubt, Op: "fence " + a.Host, Text: "the engine stopped, or its lease ended, before the host was seen off"}, nil
 	case err != nil:
 		seen.Text = err.Error()
 		fallthrough

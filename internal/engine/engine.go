@@ -298,9 +298,13 @@ func (e *Engine) claimed(hard context.Context, r ha.ClaimRequest, key string, ta
 		return nil, nil, nil
 	}
 	sent := time.Now()
-	ctx, guard := lease.NewGuard(hard, sent, e.cfg.TTL, e.cfg.Tick)
-	l, rows, err := e.store.Claim(ctx, r)
+	l, rows, err := e.take(hard, r)
 	e.writing.leave()
+	if err == nil && time.Since(sent) > e.cfg.Tick { // a slow database: the lease counts from a beat, not from before the claim
+		sent = time.Now()
+		_, err = e.store.Commit(hard, &l)
+	}
+	ctx, guard := lease.NewGuard(hard, sent, e.cfg.TTL, e.cfg.Tick)
 	e.mu.Lock()
 	delete(e.claims, key)
 	var u *unit
@@ -311,8 +315,8 @@ func (e *Engine) claimed(hard context.Context, r ha.ClaimRequest, key string, ta
 	e.mu.Unlock()
 	if err != nil {
 		guard.End(err)
-		if !errors.Is(err, ha.ErrLost) {
-			e.warn(ctx, "could not claim "+key, err)
+		if !errors.Is(err, ha.ErrLost) && !errors.Is(err, ha.ErrFenced) {
+			e.warn(hard, "could not claim "+key, err)
 		}
 		return nil, nil, nil
 	}
@@ -322,6 +326,17 @@ func (e *Engine) claimed(hard context.Context, r ha.ClaimRequest, key string, ta
 	}
 	return u, ctx, guard
 }
+
+// take claims and loads a unit. That is many statements: a slow database gets the time that it needs, and what a claim that came
+// too late has taken is taken over by whoever watches.
+func (e *Engine) take(hard context.Context, r ha.ClaimRequest) (ha.Lease, ha.Unit, error) {
+	ctx, cancel := context.WithTimeout(hard, claimWithin*e.cfg.TTL)
+	defer cancel()
+	return e.store.Claim(ctx, r)
+}
+
+// claimWithin is how many ttls a claim may take.
+const claimWithin = 6
 
 // stopActs ends the acts in flight of all units, when a drain takes too long.
 func (e *Engine) stopActs() {

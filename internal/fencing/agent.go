@@ -34,7 +34,7 @@ var statusLine = regexp.MustCompile(`(?mi)^\s*Status:\s*(\S+)\s*$`)
 // agentPower reads what an agent's `status` came to. On and off need the exit status and the line that says the same.
 func agentPower(e ended) ha.Power {
 	said := statusLine.FindAllStringSubmatch(e.out, 2)
-	if len(said) != 1 {
+	if len(said) != 1 || e.cut {
 		return ha.PowerUnknown
 	}
 	switch word := strings.ToLower(said[0][1]); {

@@ -32,6 +32,7 @@ type child struct {
 type ended struct {
 	status int
 	out    string // raw, bounded: to be read, not to be shown
+	cut    bool   // there was more of it
 	errs   string
 }
 
@@ -73,7 +74,7 @@ func (c child) run(ctx context.Context) (ended, error) {
 	var exit *exec.ExitError
 	switch {
 	case err == nil, errors.Is(err, exec.ErrWaitDelay), errors.As(err, &exit) && exit.Exited():
-		return ended{status: cmd.ProcessState.ExitCode(), out: out.kept.String(), errs: errs.kept.String()}, nil
+		return ended{status: cmd.ProcessState.ExitCode(), out: out.kept.String(), cut: out.cut, errs: errs.kept.String()}, nil
 	case ctx.Err() != nil:
 		return ended{}, fmt.Errorf("%s did not end in time and was killed: %w", c.path, ctx.Err())
 	case exit != nil:
@@ -106,9 +107,14 @@ func lastLines(text string, n int) string {
 }
 
 // bounded keeps the first maxOutput bytes of what is written to it.
-type bounded struct{ kept bytes.Buffer }
+type bounded struct {
+	kept bytes.Buffer
+	cut  bool // more came
+}
 
 func (b *bounded) Write(p []byte) (int, error) {
-	_, _ = b.kept.Write(p[:min(len(p), maxOutput-b.kept.Len())]) // a buffer takes everything
+	room := maxOutput - b.kept.Len()
+	b.cut = b.cut || len(p) > room
+	_, _ = b.kept.Write(p[:min(len(p), room)]) // a buffer takes everything
 	return len(p), nil
 }

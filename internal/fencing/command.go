@@ -29,6 +29,8 @@ func (c command) Look(ctx context.Context) (ha.Power, string, error) {
 	switch {
 	case e.status != 0:
 		return ha.PowerUnknown, "", fmt.Errorf("%s status: %s", c.name(), ch.said(e))
+	case e.cut: // its last line is not known
+		return ha.PowerUnknown, "", fmt.Errorf("%s status: more than %d bytes of output, so that nothing was seen", c.name(), maxOutput)
 	case power != ha.PowerOn && power != ha.PowerOff:
 		return ha.PowerUnknown, "", fmt.Errorf("%s status: the last line is %q, not on or off", c.name(), c.clean.line(lastLines(e.out, 1)))
 	}

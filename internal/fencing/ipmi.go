@@ -30,7 +30,7 @@ func (i ipmi) Look(ctx context.Context) (ha.Power, string, error) {
 		return ha.PowerUnknown, "", err
 	}
 	found := chassisPower.FindAllStringSubmatch(e.out, 2)
-	if e.status != 0 || len(found) != 1 {
+	if e.status != 0 || len(found) != 1 || e.cut {
 		return ha.PowerUnknown, "", i.failure("status", said)
 	}
 	if strings.EqualFold(found[0][1], "off") {

@@ -366,3 +366,15 @@ func TestIPMI(t *testing.T) {
 		}
 	}
 }
+
+// TestOutputWithoutAnEnd: what says off in the part that is kept may say on in the part that is not.
+func TestOutputWithoutAnEnd(t *testing.T) {
+	f := from(t, `
+hosts:
+  host-1: [{kind: command, command: "`+write(t, "wordy", 0o700, "#!/bin/sh\nyes off | head -c 200000\necho on\n")+`"}]
+`)
+	r, err := f.Power(t.Context(), "host-1")
+	if err != nil || r.Off || !strings.Contains(r.Text, "nothing was seen") {
+		t.Errorf("%v %+v", err, r)
+	}
+}

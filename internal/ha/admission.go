@@ -6,6 +6,10 @@ import "time"
 // ended (rule A3).
 const ResendWindow = 5 * time.Second
 
+// LateWindow is how much earlier than its twin, which has ended, a report may have been generated to still be told with it: as long
+// as senders try again. One generated earlier than that tells of another death, under a clock that was ahead (rule A7).
+const LateWindow = 15 * time.Minute
+
 // Verdict is what admission decides about a report.
 type Verdict int
 
@@ -62,7 +66,8 @@ func admitByTwin(r Report, recent []Notification, interval time.Duration) (Verdi
 		if !near {
 			continue
 		}
-		resend := !r.GeneratedTime.After(twin.GeneratedTime.Add(ResendWindow))
+		// What was generated long before a twin that has ended is no resend of it: a clock was ahead.
+		resend := !r.GeneratedTime.After(twin.GeneratedTime.Add(ResendWindow)) && !r.GeneratedTime.Before(twin.GeneratedTime.Add(-LateWindow))
 		if !twin.Status.Open() && !resend {
 			continue
 		}

@@ -19,8 +19,8 @@ func (s *Service) Pauses(ctx context.Context) ([]ha.Pause, error) { return s.sto
 // Pause stops recoveries from beginning anything new, in one segment or, with none named, everywhere (RECOVERY section 2, gate
 // segment). What is under way ends. InvalidError for an end that has passed, NotFoundError of the segment.
 func (s *Service) Pause(ctx context.Context, p ha.Pause) error {
-	if p.Until != nil && !p.Until.After(time.Now()) {
-		return &ha.InvalidError{Text: "until is in the past: a pause must end later than now, or have no end"}
+	if err := later(p.Until); err != nil {
+		return err
 	}
 	if err := s.onSegment(ctx, &p.Segment); err != nil {
 		return err
@@ -48,6 +48,14 @@ func (s *Service) Resume(ctx context.Context, segment, by string) error {
 	}
 	s.cfg.Log.WarnContext(ctx, "a pause of recoveries is ended", "segment", scope(segment), "by", by)
 	s.cfg.Poke()
+	return nil
+}
+
+// later refuses an end that has passed.
+func later(until *time.Time) error {
+	if until != nil && !until.After(time.Now()) {
+		return &ha.InvalidError{Text: "until is in the past: it must be later than now, or left out"}
+	}
 	return nil
 }
 

@@ -47,6 +47,9 @@ func (s *Service) Recovery(ctx context.Context, notification string, before int6
 // 5). NotFoundError of the notification or of the move; ConflictError when the order does not fit, or comes before there is
 // a recovery.
 func (s *Service) Wish(ctx context.Context, notification string, w ha.Wish) error {
+	if err := later(w.Until); err != nil {
+		return err
+	}
 	n, err := s.Notification(ctx, notification)
 	if err != nil {
 		return err

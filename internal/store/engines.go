@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -50,8 +51,8 @@ func (s *Store) LeaveEngine(ctx context.Context, name string) error {
 	})
 }
 
-// EngineStates lists the engines seen within the last hour with what each holds, for operators. At most EnginesLimit engines and
-// UnitsLimit units.
+// EngineStates lists the engines seen within the last hour with what each holds, for operators. At most EnginesLimit engines, those
+// that beat last, and UnitsLimit units.
 func (s *Store) EngineStates(ctx context.Context) ([]ha.EngineState, error) {
 	var rows []struct {
 		engineRow
@@ -63,7 +64,7 @@ func (s *Store) EngineStates(ctx context.Context) ([]ha.EngineState, error) {
 	}
 	err := s.read(ctx, "listing engines", func(ctx context.Context, db bun.IDB) (err error) {
 		rows, held = nil, nil
-		if err := db.NewRaw("SELECT t.*, ? AS db_now FROM engines AS t WHERE seen_at >= ? ORDER BY name LIMIT ?",
+		if err := db.NewRaw("SELECT t.*, ? AS db_now FROM engines AS t WHERE seen_at >= ? ORDER BY seen_at DESC, name LIMIT ?",
 			s.d.now(), s.d.later(-rules.EnginesWindow), rules.EnginesLimit).Scan(ctx, &rows); err != nil {
 			return err
 		}
@@ -83,6 +84,7 @@ func (s *Store) EngineStates(ctx context.Context) ([]ha.EngineState, error) {
 	for i := range states {
 		slices.Sort(states[i].Units)
 	}
+	slices.SortFunc(states, func(a, b ha.EngineState) int { return cmp.Compare(a.Name, b.Name) })
 	return states, err
 }
 

@@ -70,6 +70,16 @@ const (
 	erReadOnlyMode     = 1836
 	erConnKilled       = 1927
 	erTooManyUserConns = 1203
+	erUserLimit        = 1226 // of this account: connections, queries an hour
+	erStatementTime    = 1969 // max_statement_time
+	erQueryTimeout     = 3024 // max_execution_time
+	erInterrupted      = 1317
+	erDiskFull         = 1021
+	erTableFull        = 1114
+	erEngineError      = 1030 // the storage engine's: disk full and the like
+	erOutOfMemory      = 1037
+	erOutOfSortMemory  = 1038
+	erOutOfResources   = 1041
 )
 
 func classifyMySQL(err error) class {
@@ -87,7 +97,8 @@ func classifyMySQL(err error) class {
 		return classNode
 	case erConnKilled:
 		return classLost
-	case erTooManyConns, erTooManyUserConns:
+	case erTooManyConns, erTooManyUserConns, erUserLimit, erStatementTime, erQueryTimeout, erInterrupted,
+		erDiskFull, erTableFull, erEngineError, erOutOfMemory, erOutOfSortMemory, erOutOfResources:
 		return classAway
 	case erDuplicate:
 		return classDuplicate
@@ -121,7 +132,8 @@ func classifyPostgres(err error) class {
 		return classNode
 	case strings.HasPrefix(e.Code, "57P"), e.Code == "25P03": // shut down, crashed, starting; idle in a transaction for too long
 		return classLost
-	case strings.HasPrefix(e.Code, "08"), strings.HasPrefix(e.Code, "53"), strings.HasPrefix(e.Code, "58"):
+	case strings.HasPrefix(e.Code, "08"), strings.HasPrefix(e.Code, "53"), strings.HasPrefix(e.Code, "58"),
+		e.Code == "57014": // statement_timeout
 		return classAway
 	default:
 		return classFault

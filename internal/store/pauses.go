@@ -54,15 +54,17 @@ func (s *Store) SetPause(ctx context.Context, p ha.Pause) error {
 				return &ha.NotFoundError{Kind: ha.KindSegment, ID: p.Segment}
 			}
 		}
-		if _, err := changed(ctx, tx, "DELETE FROM pauses WHERE scope = ?", p.Segment); err != nil {
-			return err
-		}
 		until := bun.Safe("NULL")
 		if p.Until != nil {
 			until = literal(*p.Until)
 		}
-		if _, err := changed(ctx, tx, "INSERT INTO pauses (scope, paused_by, reason, paused_at, paused_until) VALUES (?, ?, ?, ?, ?)",
-			p.Segment, p.By, p.Reason, s.d.now(), until); err != nil {
+		// One statement: two who pause everything at once both succeed.
+		on, set := s.d.overwrite("scope", []string{"paused_by", "reason", "paused_at", "paused_until"})
+		if s.d.name != mysql {
+			set = "SET " + set
+		}
+		if _, err := changed(ctx, tx, "INSERT INTO pauses (scope, paused_by, reason, paused_at, paused_until) VALUES (?, ?, ?, ?, ?) ON ? ?",
+			p.Segment, p.By, p.Reason, s.d.now(), until, bun.Safe(on), bun.Safe(set)); err != nil {
 			return err
 		}
 		return s.signalScope(ctx, tx, p.Segment)

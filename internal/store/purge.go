@@ -116,9 +116,11 @@ func purgeNotifications(ctx context.Context, tx bun.Tx, before bun.Safe, size in
 		removal{"DELETE FROM notifications WHERE id IN (?)", ids, &got.Notifications})
 }
 
+// purgeHosts leaves a deleted host that is still worked on: what salvor changed of it in Nova is yet to be taken back.
 func purgeHosts(ctx context.Context, tx bun.Tx, before bun.Safe, size int, got *rules.Purged) (int, error) {
 	var rows []named
-	err := tx.NewRaw("SELECT id, uuid FROM hosts WHERE deleted <> 0 AND deleted_at < ? LIMIT ?", before, size).Scan(ctx, &rows)
+	err := tx.NewRaw("SELECT h.id, h.uuid FROM hosts AS h WHERE h.deleted <> 0 AND h.deleted_at < ? "+
+		"AND NOT EXISTS (SELECT 1 FROM work AS w WHERE w.host_uuid = h.uuid AND w.ended = 0) LIMIT ?", before, size).Scan(ctx, &rows)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}

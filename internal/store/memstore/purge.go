@@ -24,7 +24,7 @@ func (s *Store) Purge(ctx context.Context, ageDays, maxRows int) (removed rules.
 			}
 		}
 		for uuid, h := range t.hosts {
-			if !full() && h.deletedAt != nil && h.deletedAt.Before(before) {
+			if !full() && h.deletedAt != nil && h.deletedAt.Before(before) && len(t.activeOn[uuid]) == 0 {
 				t.purgeHost(h, &removed)
 				delete(t.hosts, uuid)
 				removed.Hosts++

@@ -45,24 +45,28 @@ func CheckSet(n ha.Notification, key string, c ha.SetNotification) error {
 func Wish(w *ha.Wishes, wish ha.Wish) error {
 	switch wish.Kind {
 	case ha.WishCancel:
-		w.CancelBy = wish.By
-		if wish.Reason != "" {
-			w.CancelBy += ": " + wish.Reason
-		}
-		w.CancelBy = Name(w.CancelBy)
+		w.CancelBy = who(wish)
 	case ha.WishHold:
 		w.HoldBy, w.HoldReason, w.HoldUntil = wish.By, Text(wish.Reason, MaxText), MicroPtr(wish.Until)
 	case ha.WishRelease:
-		w.ReleaseBy, w.Releases = wish.By, w.Releases+1
+		w.ReleaseBy, w.Releases = who(wish), w.Releases+1
 		w.HoldBy, w.HoldReason, w.HoldUntil = "", "", nil
 	case ha.WishRetry:
-		w.RetryBy, w.Retries = wish.By, w.Retries+1
+		w.RetryBy, w.Retries = who(wish), w.Retries+1
 	case ha.WishRetryMove:
 		// the move's own column carries it
 	default:
 		return &ha.InvalidError{Text: fmt.Sprintf("Unknown order %q: one of cancel, hold, release, retry, retry-move.", wish.Kind)}
 	}
 	return nil
+}
+
+// who is the name that an order is kept under, and its reason where one was given.
+func who(wish ha.Wish) string {
+	if wish.Reason == "" {
+		return Name(wish.By)
+	}
+	return Name(wish.By + ": " + wish.Reason)
 }
 
 // WishOfEnded says what a wish does to a unit that has ended: a retry of a failed recovery makes a new unit, anything
@@ -88,7 +92,7 @@ func KeyTaken(notification string) error {
 func Again(old ha.Work, wish ha.Wish) ha.Work {
 	return ha.Work{
 		Kind: old.Kind, Key: old.Key, HostUUID: old.HostUUID, SegmentUUID: old.SegmentUUID, NotificationUUID: old.NotificationUUID,
-		Wishes:   ha.Wishes{RetryBy: wish.By, Retries: old.Wishes.Retries + 1, Releases: old.Wishes.Releases},
+		Wishes:   ha.Wishes{RetryBy: who(wish), Retries: old.Wishes.Retries + 1, Releases: old.Wishes.Releases},
 		Recovery: ha.Recovery{Retried: old.Wishes.Retries, Released: old.Wishes.Releases},
 	}
 }

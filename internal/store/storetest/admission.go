@@ -75,7 +75,10 @@ func admitRules(f *fixture) {
 			return map[string]step{"a": {death(h, 0), ""}, "b": {death(h, 5), "a"}, "c": {death(h, 6), ""}}
 		}},
 		{name: "A3: an older one that comes late", ended: true, order: []string{"a", "b"}, steps: func(h ha.Host) map[string]step {
-			return map[string]step{"a": {death(h, 1000), ""}, "b": {death(h, 0), "a"}}
+			return map[string]step{"a": {death(h, 800), ""}, "b": {death(h, 0), "a"}}
+		}},
+		{name: "A3: one much older than an ended twin, whose clock was ahead", ended: true, order: []string{"a", "b"}, steps: func(h ha.Host) map[string]step {
+			return map[string]step{"a": {death(h, 1000), ""}, "b": {death(h, 0), ""}}
 		}},
 		{name: "A3: a second death within the interval of a finished one", ended: true, order: []string{"a", "b"}, steps: func(h ha.Host) map[string]step {
 			return map[string]step{"a": {death(h, 0), ""}, "b": {death(h, 100), ""}}

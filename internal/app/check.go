@@ -33,10 +33,10 @@ func ExplainPolicy(c *config.Config, id policy.Identity) ([]policy.Answer, []str
 	return policy.Explain(policyConfig(c), id)
 }
 
-// Check tries what the configuration names, as a process would at its start and after: database, Keystone, Nova, RabbitMQ,
-// certificates, policy, the fencing file. It writes nothing. Each try ends within limit; all run at once.
+// Check tries what the configuration names, as a process would at its start and after: database, Keystone, the api's address, Nova,
+// RabbitMQ, certificates, policy, the fencing file. It writes nothing. Each try ends within limit; all run at once.
 func Check(ctx context.Context, c *config.Config, limit time.Duration) []Finding {
-	tries := []func(context.Context, *config.Config) []Finding{checkDatabase, checkKeystone, checkNova, checkRabbit, checkTLS, checkPolicy, checkFencing}
+	tries := []func(context.Context, *config.Config) []Finding{checkDatabase, checkKeystone, checkListen, checkNova, checkRabbit, checkTLS, checkPolicy, checkFencing}
 	found := make([][]Finding, len(tries))
 	var all sync.WaitGroup
 	for i, try := range tries {
@@ -130,6 +130,16 @@ func checkKeystone(ctx context.Context, c *config.Config) []Finding {
 	return good(what, "%s takes the account of [keystone_authtoken]", c.Keystone.AuthURL)
 }
 
+// checkListen does not listen: a process that runs already would be in its way.
+func checkListen(ctx context.Context, c *config.Config) []Finding {
+	const what = "listen"
+	address, err := listenAddress(ctx, c, "", withoutAuth(c, roleServe))
+	if err != nil {
+		return bad(what, "until then neither salvor serve nor salvor api starts", err)
+	}
+	return good(what, "the api's address is %s", address)
+}
+
 func checkNova(ctx context.Context, c *config.Config) []Finding {
 	const what = "nova"
 	if missing := c.MissingNova(); len(missing) > 0 {
@@ -156,14 +166,31 @@ func checkNova(ctx context.Context, c *config.Config) []Finding {
 // checkRabbit only asks whether somebody listens: an account is tried when the first event is sent.
 func checkRabbit(ctx context.Context, c *config.Config) []Finding {
 	const what = "rabbitmq"
-	if !slices.ContainsFunc(c.Notifications.Drivers, func(d string) bool { return strings.HasPrefix(d, "messaging") }) {
-		return good(what, "not used: [oslo_messaging_notifications] driver names no messaging")
+	var found []Finding
+	used := false
+	for _, driver := range c.Notifications.Drivers {
+		switch driver {
+		case "messagingv2", "messaging":
+			used = true
+		case "log", "noop", "test":
+		default:
+			found = append(found, bad("drivers", "name messagingv2, messaging, log or noop in [oslo_messaging_notifications] driver",
+				fmt.Errorf("driver = %s is unknown: by it nobody is told", driver))...)
+		}
+	}
+	if !used && c.Notifications.TransportURL.IsZero() {
+		return append(found, good(what, "not used: [oslo_messaging_notifications] driver names no messaging")...)
 	}
 	u, err := config.ParseTransportURL(c.Notifications.TransportURL)
-	if err != nil {
-		return bad(what, "mend transport_url", err)
+	if err == nil {
+		_, err = rabbitConfig(c, true)
 	}
-	var found []Finding
+	if err != nil {
+		return append(found, bad(what, "mend transport_url and [oslo_messaging_rabbit], or remove what is not used", err)...)
+	}
+	if !used {
+		return append(found, good(what, "transport_url can be read, and is not used: [oslo_messaging_notifications] driver names no messaging")...)
+	}
 	for _, n := range u.Nodes {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", n.Address)
 		if err != nil {
@@ -201,6 +228,10 @@ func checkPolicy(_ context.Context, c *config.Config) []Finding {
 	var found []Finding
 	for _, m := range mistakes {
 		found = append(found, Finding{What: what, Text: m, Do: "mend the name; salvor policy check --role ROLE shows every rule"})
+	}
+	if c.IsSet("oslo_policy", "policy_file") && (conf.File == "" || !exists(conf.File)) {
+		found = append(found, bad(what, "correct the name: as it is, the default rules hold; or remove the line",
+			fmt.Errorf("[oslo_policy] policy_file = %s is not found", c.Policy.File))...)
 	}
 	if found != nil {
 		return found

@@ -39,7 +39,7 @@ func TestConfigCheck(t *testing.T) {
 		code  int
 		words []string
 	}{
-		{"all is well", func(*testing.T) string { return good }, 0, []string{"ok    options", "ok    database  sqlite", "ok    keystone", "2 compute services",
+		{"all is well", func(*testing.T) string { return good }, 0, []string{"ok    options", "ok    database  sqlite", "ok    keystone", "ok    listen", "2 compute services",
 			l.Addr().String() + " listens", "ok    policy"}},
 		{"typos", func(*testing.T) string { return good + "[salvor]\nbrake_prcent = 4\n[salvr]\na = 1\n" }, 1,
 			[]string{"did you mean brake_percent?", "did you mean salvor?", "do: mend the name", "ok    nova"}},
@@ -60,6 +60,18 @@ func TestConfigCheck(t *testing.T) {
 			return good + "[DEFAULT]\nuse_ssl = true\n[wsgi]\nssl_cert_file = /nowhere.pem\nssl_key_file = /nowhere.pem\n[oslo_policy]\npolicy_file = " +
 				file(t, "policy.json", "{}") + "\n"
 		}, 1, []string{"BAD   tls       [wsgi] ssl_cert_file", "BAD   policy", "oslopolicy-convert-json-to-yaml"}},
+		{"open to everybody", func(*testing.T) string {
+			return good + "[DEFAULT]\nauth_strategy = noauth2\nmasakari_api_listen = 0.0.0.0\n"
+		}, 1,
+			[]string{"BAD   listen    without authentication", "0.0.0.0", "neither salvor serve nor salvor api starts"}},
+		{"a driver that is none", func(*testing.T) string {
+			return strings.Replace(good, "driver = messagingv2", "driver = mesagingv2", 1)
+		}, 1,
+			[]string{"BAD   drivers   driver = mesagingv2 is unknown", "name messagingv2"}},
+		{"another bus", func(*testing.T) string { return good + "[DEFAULT]\ntransport_url = kafka://u:topsecret@mq:9092/\n" }, 1,
+			[]string{"BAD   rabbitmq  transport_url: salvor speaks to RabbitMQ only", "kafka"}},
+		{"a policy file that is not there", func(*testing.T) string { return good + "[oslo_policy]\npolicy_file = nix.yaml\n" }, 1,
+			[]string{"BAD   policy    [oslo_policy] policy_file = nix.yaml is not found", "the default rules hold"}},
 		{"a rule's name", func(t *testing.T) string {
 			return good + "[oslo_policy]\npolicy_file = " + file(t, "policy.yaml", "os_masakari_api:segmets:index: '@'\n") + "\n"
 		}, 1, []string{"policy.yaml:1: nobody asks for rule os_masakari_api:segmets:index"}},
@@ -96,7 +108,7 @@ func TestConfigCheck(t *testing.T) {
 		What, Text, Do string
 		OK             bool
 	}
-	if err := json.Unmarshal([]byte(stdout), &found); err != nil || code != 0 || len(found) != 7 || !found[0].OK {
+	if err := json.Unmarshal([]byte(stdout), &found); err != nil || code != 0 || len(found) != 8 || !found[0].OK {
 		t.Errorf("%d %v\n%s", code, err, stdout)
 	}
 }

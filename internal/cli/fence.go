@@ -87,7 +87,12 @@ func fenceVerb(s *settings, name, short, long string, try func(context.Context, 
 				hosts = append(hosts, registered...)
 				err = errors.Join(err, db.Close())
 			}
-			if err != nil {
+			switch {
+			case err != nil && len(hosts) == 0:
+				return fmt.Errorf("no host was tried: the fencing file names none but by patterns, and those that are registered cannot be listed: %w", err)
+			case err == nil && len(hosts) == 0:
+				return errors.New("no host was tried: none is registered, and the fencing file names none but by patterns")
+			case err != nil:
 				fmt.Fprintf(cmd.ErrOrStderr(), "warning: only the hosts that the file names: those that are registered cannot be listed: %v\n", err)
 			}
 			slices.Sort(hosts)

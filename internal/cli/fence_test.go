@@ -50,7 +50,8 @@ hosts:
 			t.Errorf("salvor %s shows a password", tt.args)
 		}
 	}
-	for conf, want := range map[string]string{conf(t, ""): "set [salvor] fencing_file", open: "adresse is unknown"} {
+	patterns := conf(t, "[salvor]\nfencing_file = "+file(t, "patterns.yaml", `hosts: {"host-*": [{kind: redfish, address: "`+cloud+`", system: "{host}", user: admin, password: x, insecure: true}]}`)+"\n")
+	for conf, want := range map[string]string{conf(t, ""): "set [salvor] fencing_file", open: "adresse is unknown", patterns: "no host was tried"} {
 		if code, stdout, stderr := command(t, environ, "fence", "test", "--all", "--config-file", conf); code != 1 ||
 			!strings.Contains(stderr, want) || strings.Contains(stdout+stderr, "topsecret") {
 			t.Errorf("exit code %d:\n%s%s", code, stdout, stderr)

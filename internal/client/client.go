@@ -79,12 +79,10 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	if c.cfg.Auth != nil && errors.As(err, &fault) && fault.Status == http.StatusUnauthorized {
 		err = c.try(ctx, method, path, in, out, true) // the token may have been revoked
 	}
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
-	}
-	return nil
+	return err
 }
 
+// try calls once. Only what the API itself answers, or does not, bears the name of the call: the way there is the same for all.
 func (c *Client) try(ctx context.Context, method, path string, in, out any, fresh bool) error {
 	base := c.base
 	if base == "" {
@@ -106,8 +104,10 @@ func (c *Client) try(ctx context.Context, method, path string, in, out any, fres
 		}
 		req.Header.Set("X-Auth-Token", token)
 	}
-	_, err = send(c.cfg.HTTP, req, out)
-	return err
+	if _, err = send(c.cfg.HTTP, req, out); err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return nil
 }
 
 // request makes a request with a JSON body, if in is not nil.
@@ -186,6 +186,9 @@ func faultOf(status int, raw []byte) *wire.Fault {
 	f := &wire.Fault{}
 	if err := json.Unmarshal(raw, f); (err != nil || f.Message == "") && status/100 == 5 {
 		f.Message = http.StatusText(status) // a proxy's words are no JSON
+	}
+	if strings.Contains(f.Message, "<br />") { // of the layers below the API (contract 1.3)
+		f.Message = strings.Join(strings.Fields(strings.ReplaceAll(f.Message, "<br />", " ")), " ")
 	}
 	f.Status = status
 	return f

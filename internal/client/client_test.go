@@ -118,6 +118,7 @@ func TestRefusalsAreTold(t *testing.T) {
 	}{
 		{answer{409, `{"conflictingRequest": {"code": 409, "message": "is duplicate."}}`}, "409 is duplicate."},
 		{answer{401, `{"error": {"code": 401, "title": "Unauthorized", "message": "requires authentication."}}`}, "401 requires authentication."},
+		{answer{503, `{"message": "The server is currently unavailable.<br /><br />\nThe Keystone service is away.\n\n", "code": "503"}`}, "503 The server is currently unavailable. The Keystone service is away."},
 		{answer{502, "<html>bad gateway</html>"}, "502 Bad Gateway"},
 		{answer{200, "<html>"}, "http://"},
 		{answer{404, "<html>"}, "http://"},
@@ -222,7 +223,14 @@ func TestTokensAreKept(t *testing.T) {
 		t.Errorf("a token that is about to end was used again: %d logins", len(*logins))
 	}
 	elsewhere := open(t, Config{Auth: NewKeystone(Login{AuthURL: k.URL, Username: "u", Region: "two"})})
-	if _, err := elsewhere.Segments(t.Context()); err == nil || !strings.Contains(err.Error(), "--url") {
+	if _, err := elsewhere.Segments(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "Keystone's catalog") ||
+		!strings.Contains(err.Error(), `in region "two", but in one`) || !strings.Contains(err.Error(), "--url") {
 		t.Errorf("no endpoint: %v", err)
+	}
+	for _, u := range []string{"127.0.0.1:5000/v3", "keystone.example.com", "ftp://k/v3"} {
+		_, err := open(t, Config{Auth: NewKeystone(Login{AuthURL: u, Username: "u"})}).Segments(t.Context())
+		if err == nil || !strings.HasPrefix(err.Error(), "OS_AUTH_URL") || !strings.Contains(err.Error(), "expected http://") {
+			t.Errorf("%s: %v", u, err)
+		}
 	}
 }

@@ -37,7 +37,8 @@ type TLS struct {
 
 // Find reads the account as OpenStack's own clients do. With a cloud's name (cloud, else OS_CLOUD) it is read from
 // clouds.yaml and, laid over it, secure.yaml: the first of each in the working directory, ~/.config/openstack and
-// /etc/openstack; OS_CLIENT_CONFIG_FILE and OS_CLIENT_SECURE_FILE come before them. Else from the variables OS_*.
+// /etc/openstack; OS_CLIENT_CONFIG_FILE and OS_CLIENT_SECURE_FILE come before them. As with the openstack client, OS_REGION_NAME,
+// OS_INTERFACE, OS_CACERT, OS_CERT and OS_KEY win over a cloud. Without a cloud's name all is from the variables OS_*.
 func Find(environ []string, cloud string) (Settings, error) {
 	env := map[string]string{}
 	for _, e := range environ {
@@ -204,6 +205,12 @@ func settingsOf(cloud tree, env map[string]string) Settings {
 			CAFile: get(cloud, "cacert"), CertFile: get(cloud, "cert"), KeyFile: get(cloud, "key"),
 			Insecure: truth(get(cloud, "insecure")) || strings.EqualFold(get(cloud, "verify"), "false"),
 		},
+	}
+	for name, set := range map[string]*string{"OS_REGION_NAME": &s.Login.Region, "OS_INTERFACE": &s.Login.Interface, "OS_CACERT": &s.TLS.CAFile,
+		"OS_CERT": &s.TLS.CertFile, "OS_KEY": &s.TLS.KeyFile} {
+		if env[name] != "" {
+			*set = env[name]
+		}
 	}
 	if s.Endpoint == "" && !s.HasLogin {
 		s.Endpoint = get(auth, "endpoint", "url") // of the plugin none

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -116,20 +117,32 @@ func (k *Keystone) Endpoint(ctx context.Context, serviceType string) (string, er
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	var regions []string
 	for _, s := range k.catalog {
 		if s.Type != serviceType {
 			continue
 		}
 		for _, e := range s.Endpoints {
-			if e.Interface == k.login.Interface && (k.login.Region == "" || e.Region == k.login.Region) {
+			switch {
+			case e.Interface != k.login.Interface:
+			case k.login.Region == "" || e.Region == k.login.Region:
 				return e.URL, nil
+			default:
+				regions = append(regions, e.Region)
 			}
 		}
+	}
+	if len(regions) > 0 {
+		return "", fmt.Errorf("Keystone's catalog has no %s endpoint of type %s in region %q, but in %s: correct OS_REGION_NAME, or region_name in clouds.yaml; or give the API's URL with --url",
+			k.login.Interface, serviceType, k.login.Region, strings.Join(regions, ", "))
 	}
 	return "", fmt.Errorf("Keystone's catalog has no %s endpoint of type %s: give the API's URL with --url", k.login.Interface, serviceType)
 }
 
 func (k *Keystone) authenticate(ctx context.Context) error {
+	if u, err := url.Parse(k.login.AuthURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("OS_AUTH_URL, or auth_url in clouds.yaml, is %q: expected http://HOST:PORT/v3 or https://HOST/v3", strings.TrimSuffix(k.login.AuthURL, "/v3"))
+	}
 	identity, err := k.login.identity()
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 // SimOptions shape a simulated cloud. Zero values mean the simulator's defaults, but Hosts and Instances are taken as they are.
 type SimOptions struct {
 	Listen    string // HOST:PORT; port 0 takes a free one
+	API       string // salvor's URL, as Keystone's catalog is to have it; "": it does not
 	Hosts     int    // host-1 … host-N
 	Instances int    // spread over the hosts in turn
 	Seed      uint64
@@ -35,7 +36,7 @@ func Sim(ctx context.Context, o SimOptions) (*App, error) {
 	cloud := sim.New(sim.Options{
 		Seed: o.Seed, Hosts: hosts, Instances: o.Instances, Scale: o.Scale, Capacity: o.Capacity, Rate: o.Rate,
 	})
-	server := simhttp.New(cloud, simhttp.Options{PageLimit: o.PageLimit})
+	server := simhttp.New(cloud, simhttp.Options{PageLimit: o.PageLimit, HA: o.API})
 	a := &App{log: o.Log, url: "http://" + l.Addr().String()}
 	a.closing(func() error { return closeListener(l) })
 	a.closing(func() error { server.Close(); cloud.Close(); return nil })
@@ -49,6 +50,7 @@ func SimConfig(url string) string {
 }
 
 const simConfig = `[DEFAULT]
+masakari_api_listen = 127.0.0.1
 os_privileged_user_auth_url = URL/v3
 os_privileged_user_name = masakari
 os_privileged_user_password = secret

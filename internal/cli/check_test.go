@@ -55,7 +55,7 @@ func TestConfigCheck(t *testing.T) {
 				"[database]\nconnection = mysql+pymysql://salvor:topsecret@127.0.0.1:1/salvor\n[DEFAULT]\ntransport_url = rabbit://u:topsecret@127.0.0.1:1/\n"
 		}, 1, []string{"BAD   database", "BAD   keystone", "BAD   nova", "BAD   rabbitmq", "connection refused", "do: check host"}},
 		{"accounts", func(*testing.T) string { return strings.ReplaceAll(good, "password = secret", "password = topsecret") }, 1,
-			[]string{"BAD   keystone", "BAD   nova", "os_privileged_user_*"}},
+			[]string{"BAD   keystone  Keystone answered POST ", "with 401: The request", "BAD   nova", "os_privileged_user_*"}},
 		{"files", func(t *testing.T) string {
 			return good + "[DEFAULT]\nuse_ssl = true\n[wsgi]\nssl_cert_file = /nowhere.pem\nssl_key_file = /nowhere.pem\n[oslo_policy]\npolicy_file = " +
 				file(t, "policy.json", "{}") + "\n"

@@ -119,6 +119,7 @@ func TestExitCodesAndWords(t *testing.T) {
 		{"host confirm-off cmp-01", 2, []string{`"reason" not set`}},
 		{"demo --hosts 1", 2, []string{"at least 2 hosts"}},
 		{"sim --scale 0", 2, []string{"--scale"}},
+		{"sim --api 127.0.0.1", 2, []string{"--api \"127.0.0.1\"", "http://127.0.0.1:15868/v1"}},
 		{"serve --config-file /nowhere/masakari.conf", 1, []string{"/nowhere/masakari.conf"}},
 		{"serve --config-file " + bad, 1, []string{bad + ":2", "osapi_max_limit", `"many"`, bad + ":4", "brake_percent"}},
 		{"config show --config-file " + typo, 0, []string{"warning: " + typo + ":2", "did you mean brake_percent?", "state_path = ", typo + ":5"}},
@@ -138,6 +139,24 @@ func TestExitCodesAndWords(t *testing.T) {
 				t.Errorf("salvor %s: no %q in:\n%s%s", tt.args, want, stdout, stderr)
 			}
 		}
+	}
+}
+
+// TestSimulatorOffersTheAPI: what the simulator prints listens on loopback only, and clients find the api in its catalog.
+func TestSimulatorOffersTheAPI(t *testing.T) {
+	sim := start(t, "sim", "--listen", "127.0.0.1:0", "--hosts", "1", "--instances", "0", "--api", "http://127.0.0.1:1/v1")
+	cloud := sim.out.await(t, `listening on (http://\S+)`)
+	if text := sim.out.String(); !strings.Contains(text, "masakari_api_listen = 127.0.0.1\n") || !strings.Contains(text, "instance-ha at http://127.0.0.1:1/v1") {
+		t.Error(text)
+	}
+	environ := []string{"OS_AUTH_URL=" + cloud, "OS_USERNAME=admin", "OS_PASSWORD=secret", "OS_PROJECT_NAME=admin"}
+	if code, _, stderr := command(t, environ, "segment", "list"); code != exitAway || !strings.Contains(stderr, "no api at http://127.0.0.1:1") {
+		t.Errorf("%d %s", code, stderr)
+	}
+	environ = append(environ, "OS_REGION_NAME=RegionTwo")
+	if code, _, stderr := command(t, environ, "segment", "list"); code != exitFailed || !strings.HasPrefix(stderr, "salvor: Keystone's catalog") ||
+		!strings.Contains(stderr, `"RegionTwo"`) || !strings.Contains(stderr, "RegionOne") {
+		t.Errorf("%d %s", code, stderr)
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -31,6 +32,9 @@ to go on. Hosts are killed, and faults injected, below /sim.`,
 			if o.Hosts < 0 || o.Instances < 0 || o.PageLimit < 0 || o.Capacity < 0 || o.Rate < 0 || o.Scale <= 0 {
 				return usagef("numbers are not negative, and --scale is above 0")
 			}
+			if u, err := url.Parse(o.API); o.API != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+				return usagef("--api %q: expected the URL of salvor's api, such as %s/v1", o.API, defaultURL)
+			}
 			if o.Hosts == 0 && o.Instances > 0 {
 				return usagef("--instances needs --hosts")
 			}
@@ -44,6 +48,7 @@ to go on. Hosts are killed, and faults injected, below /sim.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:18774", "HOST:PORT to listen on; port 0 is any free one")
+	f.StringVar(&o.API, "api", defaultURL+"/v1", "salvor's URL in Keystone's catalog, where clients look for it")
 	f.IntVar(&o.Hosts, "hosts", 6, "hypervisors, host-1 and so on")
 	f.IntVar(&o.Instances, "instances", 24, "instances, spread over the hosts")
 	f.Uint64Var(&o.Seed, "seed", 1, "of everything that is random")
@@ -56,7 +61,7 @@ to go on. Hosts are killed, and faults injected, below /sim.`,
 
 // simText is a masakari.conf for the simulated cloud, and in comments what to paste into a shell. The database is a new one
 // at each start: rows of an earlier cloud would not fit this one.
-func simText(o app.SimOptions, url string, now time.Time) string {
+func simText(o app.SimOptions, cloud string, now time.Time) string {
 	database := filepath.Join(os.TempDir(), fmt.Sprintf("salvor-sim-%d.sqlite", now.UnixMilli()))
 	return fmt.Sprintf(`# a simulated cloud: %d hosts, %d instances
 %s
@@ -67,11 +72,12 @@ connection = sqlite:///%s
 #   salvor serve --config-file sim.conf
 # In a third:
 #   export OS_AUTH_URL=%[5]s/v3 OS_USERNAME=admin OS_PASSWORD=secret OS_PROJECT_NAME=admin
-#   export OS_USER_DOMAIN_NAME=Default OS_PROJECT_DOMAIN_NAME=Default SALVOR_URL=%[6]s
+#   export OS_USER_DOMAIN_NAME=Default OS_PROJECT_DOMAIN_NAME=Default
+#   # clients, openstack's too, find the api in Keystone's catalog: instance-ha at %[6]s (salvor sim --api URL)
 #   salvor segment create rack
 #   for i in $(seq %[1]d); do salvor host create host-$i --segment rack >/dev/null; done
 #   curl -s -X POST %[5]s/sim/hosts/host-1/kill
 #   salvor notification create COMPUTE_HOST host-1 event=STOPPED host_status=NORMAL cluster_status=OFFLINE
 #   salvor recovery watch host-1
-# `, o.Hosts, o.Instances, app.SimConfig(url), database, url, defaultURL)
+# `, o.Hosts, o.Instances, app.SimConfig(cloud), database, cloud, o.API)
 }

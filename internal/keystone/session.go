@@ -2,6 +2,8 @@ package keystone
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -127,4 +129,19 @@ func (s *session) validate(ctx context.Context, token string, allowExpired bool)
 	}
 }
 
-func unavailable(err error) error { return &ha.UnavailableError{What: "keystone", Err: err} }
+func unavailable(err error) error { return &ha.UnavailableError{What: "keystone", Err: plain(err)} }
+
+// plain puts Keystone's own words in the place of gophercloud's about codes that it expected.
+func plain(err error) error {
+	var code gophercloud.ErrUnexpectedResponseCode
+	if !errors.As(err, &code) {
+		return err
+	}
+	var fault struct {
+		Error struct{ Message string }
+	}
+	if json.Unmarshal(code.Body, &fault) != nil || fault.Error.Message == "" {
+		fault.Error.Message = http.StatusText(code.Actual)
+	}
+	return fmt.Errorf("Keystone answered %s %s with %d: %s", code.Method, code.URL, code.Actual, fault.Error.Message)
+}

@@ -38,7 +38,7 @@ func New(cfg Config) (*Validator, error) {
 // Check logs in with salvor's own account, as validating a first token would; nothing is validated.
 func (v *Validator) Check(ctx context.Context) error {
 	_, err := v.session.identity(ctx)
-	return err
+	return plain(err)
 }
 
 // identityHeaders are those with which keystonemiddleware tells an application who calls. From a client they are lies.

@@ -28,7 +28,11 @@ func (s *Service) Pause(ctx context.Context, p ha.Pause) error {
 	if err := s.store.SetPause(ctx, p); err != nil {
 		return err
 	}
-	s.cfg.Log.WarnContext(ctx, "recoveries are paused", "segment", scope(p.Segment), "by", p.By, "reason", p.Reason, "until", p.Until)
+	until := "resumed"
+	if p.Until != nil {
+		until = p.Until.UTC().Format(time.RFC3339)
+	}
+	s.cfg.Log.WarnContext(ctx, "recoveries are paused", "segment", scope(p.Segment), "by", p.By, "reason", p.Reason, "until", until)
 	s.cfg.Poke()
 	return nil
 }
@@ -42,7 +46,7 @@ func (s *Service) Resume(ctx context.Context, segment, by string) error {
 	var none *ha.NotFoundError
 	switch {
 	case errors.As(err, &none):
-		return &ha.ConflictError{Text: "Nothing is paused here: " + scope(segment) + ". What is paused stands in the list of pauses."}
+		return &ha.ConflictError{Text: "Nothing is paused here: " + scope(segment) + ". What is paused shows: salvor pause --list"}
 	case err != nil:
 		return err
 	}

@@ -178,13 +178,17 @@ var defaultDomain = object{"id": "default", "name": "Default"}
 
 func (s *Server) catalog(r *request) []object {
 	var out []object
-	for _, service := range []struct{ kind, name, path string }{
-		{"identity", "keystone", "/v3"}, {"compute", "nova", "/compute/v2.1"}, {"placement", "placement", "/placement"},
+	for _, service := range []struct{ kind, name, url string }{
+		{"identity", "keystone", r.base + "/v3"}, {"compute", "nova", r.base + "/compute/v2.1"}, {"placement", "placement", r.base + "/placement"},
+		{"instance-ha", "masakari", s.opt.HA},
 	} {
+		if service.url == "" {
+			continue
+		}
 		var endpoints []object
 		for _, face := range []string{"public", "internal", "admin"} {
 			endpoints = append(endpoints, object{
-				"id": service.name + "-" + face, "interface": face, "region": "RegionOne", "region_id": "RegionOne", "url": r.base + service.path,
+				"id": service.name + "-" + face, "interface": face, "region": "RegionOne", "region_id": "RegionOne", "url": service.url,
 			})
 		}
 		out = append(out, object{"id": service.name, "type": service.kind, "name": service.name, "endpoints": endpoints})

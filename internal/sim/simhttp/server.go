@@ -19,6 +19,7 @@ type Options struct {
 	PageLimit int           // longest page of a list (Nova's max_limit); default 1000
 	TokenTTL  time.Duration // default 1 h
 	URL       string        // base of the catalog's URLs; default: as the client addressed this server
+	HA        string        // instance-ha in the catalog, such as http://127.0.0.1:15868/v1; default: not in it
 }
 
 // Server is the HTTP face of one cloud.

@@ -18,6 +18,8 @@ import (
 const (
 	// importBatch bounds the rows of one transaction of an import.
 	importBatch = 200
+	// importBytes bounds the texts of one transaction, but for a single row: MySQL takes no statement above max_allowed_packet.
+	importBytes = 1 << 20
 	// importTell is after how many rows of a table an import says how far it is.
 	importTell = 10000
 	// engineSeen is how long after its last beat an engine counts as running.
@@ -165,7 +167,7 @@ type importer struct {
 
 	segments map[string]bool         // by uuid: those that salvor has, or will have
 	hosts    map[string]importedHost // every host of Masakari's, by uuid
-	names    map[string]string       // uuid by table and folded name, of live segments and hosts taken
+	names    map[string]string       // uuid by table and name, as nameOf has it, of segments and hosts taken
 }
 
 // importedHost is what later rows must know of a host.

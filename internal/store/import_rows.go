@@ -25,7 +25,7 @@ func (im *importer) segmentTable() importTable[ha.Segment, segmentRow] {
 			return row, "", ""
 		},
 		key:   func(r segmentRow) string { return r.NameKey },
-		known: func(o masakari.Row[ha.Segment], has, _ bool) { im.segments[o.UUID] = has },
+		known: func(o masakari.Row[ha.Segment], has, _ bool) { im.segments[o.UUID] = im.segments[o.UUID] || has },
 	}
 }
 
@@ -53,7 +53,9 @@ func (im *importer) hostTable() importTable[ha.Host, hostRow] {
 			return nil
 		},
 		known: func(o masakari.Row[ha.Host], has, _ bool) {
-			im.hosts[o.UUID] = importedHost{segment: o.Object.SegmentUUID, live: has && o.Deleted == 0}
+			if _, twice := im.hosts[o.UUID]; has || !twice {
+				im.hosts[o.UUID] = importedHost{segment: o.Object.SegmentUUID, live: has && o.Deleted == 0}
+			}
 		},
 	}
 }
@@ -90,10 +92,11 @@ func (im *importer) settle(n *ha.Notification) (changed string) {
 
 func (im *importer) notificationTable() importTable[ha.Notification, notificationRow] {
 	var runs map[string][]masakari.Run
+	var unread map[string][]string
 	return importTable[ha.Notification, notificationRow]{
 		name: masakari.TableNotifications, uuid: "notification_uuid", page: masakari.Notifications,
 		prepare: func(ctx context.Context, rows []masakari.Row[ha.Notification]) (err error) {
-			runs, err = im.readRuns(ctx, rows)
+			runs, unread, err = im.readRuns(ctx, rows)
 			return err
 		},
 		row: func(o masakari.Row[ha.Notification]) (row notificationRow, left, changed string) {
@@ -117,8 +120,13 @@ func (im *importer) notificationTable() importTable[ha.Notification, notificatio
 			return nil
 		},
 		known: func(o masakari.Row[ha.Notification], _, taken bool) {
-			if taken {
-				im.report.Runs += len(runs[o.UUID])
+			if !taken {
+				return
+			}
+			im.report.Runs += len(runs[o.UUID])
+			im.report.Unread += len(unread[o.UUID])
+			for _, what := range unread[o.UUID] {
+				im.say("left out: atomdetails %s", what)
 			}
 		},
 	}
@@ -136,7 +144,7 @@ func (im *importer) vmoveTable() importTable[ha.VMove, vmoveRow] {
 		},
 		row: func(o masakari.Row[ha.VMove]) (row vmoveRow, left, changed string) {
 			n, found := of[o.Object.NotificationUUID]
-			if !found || n.Fault != "" || n.Deleted != 0 && !im.what.Deleted {
+			if !found || n.Fault != "" {
 				return row, fmt.Sprintf("its notification %s is not there, or was left out", o.Object.NotificationUUID), ""
 			}
 			was := n.Object.Status
@@ -165,7 +173,7 @@ func (im *importer) readNotifications(ctx context.Context, moves []masakari.Row[
 	}
 	of := map[string]masakari.Row[ha.Notification]{}
 	err := im.src.read(ctx, "reading Masakari's notifications", func(ctx context.Context, db bun.IDB) error {
-		rows, err := masakari.NotificationsOf(ctx, db, uuids)
+		rows, err := masakari.NotificationsOf(ctx, db, uuids, im.what.Deleted)
 		for _, r := range rows {
 			of[r.UUID] = r
 		}
@@ -174,21 +182,19 @@ func (im *importer) readNotifications(ctx context.Context, moves []masakari.Row[
 	return of, err
 }
 
-func (im *importer) readRuns(ctx context.Context, rows []masakari.Row[ha.Notification]) (runs map[string][]masakari.Run, err error) {
+func (im *importer) readRuns(ctx context.Context, rows []masakari.Row[ha.Notification]) (runs map[string][]masakari.Run, unread map[string][]string, err error) {
 	if im.flows == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	uuids := make([]string, len(rows))
 	for i, r := range rows {
 		uuids[i] = r.UUID
 	}
-	unread := 0
 	err = im.flows.read(ctx, "reading TaskFlow's tables", func(ctx context.Context, db bun.IDB) (err error) {
 		runs, unread, err = masakari.Runs(ctx, db, uuids)
 		return err
 	})
-	im.report.Unread += unread
-	return runs, err
+	return runs, unread, err
 }
 
 // entriesOfRuns are the journal of a recovery that Masakari carried out. Each run has a number of its own below zero, where no unit

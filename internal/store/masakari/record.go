@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -17,6 +18,7 @@ import (
 // record is one row as it is there: which columns a table has depends on its version, and what they hold on who wrote it.
 type record struct {
 	values map[string]any
+	size   int    // bytes of its texts
 	fault  string // the first
 }
 
@@ -56,6 +58,9 @@ func scan(rows *sql.Rows, columns []string) (*record, error) {
 		if b, ok := values[i].([]byte); ok {
 			values[i] = string(b)
 		}
+		if s, ok := values[i].(string); ok {
+			r.size += len(s)
+		}
 		r.values[c] = values[i]
 	}
 	return r, nil
@@ -67,7 +72,7 @@ func (r *record) bad(format string, args ...any) {
 	}
 }
 
-// name is a text that must be there, storable and of at most so many characters.
+// name is a text that must be there, storable and of at most so many characters. "" stands for one that no database could be asked for.
 func (r *record) name(column string, most int) string {
 	s := r.raw(column)
 	switch {
@@ -75,7 +80,8 @@ func (r *record) name(column string, most int) string {
 		r.bad("%s is empty", column)
 		return ""
 	case !rules.Storable(*s):
-		r.bad("%s is no valid UTF-8", column)
+		r.bad("%s %.40q holds NUL or is no valid UTF-8", column, *s)
+		return ""
 	case len([]rune(*s)) > most:
 		r.bad("%s has more than %d characters", column, most)
 	}
@@ -140,10 +146,14 @@ func (r *record) flag(column string, otherwise bool) bool {
 
 func (r *record) time(column string) *time.Time {
 	t, err := rules.ReadTime(r.values[column])
-	if err != nil {
-		r.bad("%s is no time: %v", column, r.values[column])
-	}
-	if t.IsZero() {
+	switch {
+	case err != nil:
+		r.bad("%s is no time: %.40v", column, r.values[column])
+		return nil
+	case t.IsZero():
+		return nil
+	case !rules.TimeFits(t):
+		r.bad("%s %s is out of range: its year must be from %d to %d", column, t.Format(time.DateTime), rules.MinYear, rules.MaxYear)
 		return nil
 	}
 	t = rules.Micro(t)
@@ -157,6 +167,7 @@ type Row[O any] struct {
 	UUID      string
 	Deleted   int64 // 0 while it is live, else its id
 	DeletedAt *time.Time
+	Size      int    // bytes of its texts
 	Fault     string // why salvor cannot take it, "" when it can
 }
 
@@ -165,7 +176,10 @@ type Row[O any] struct {
 func head[O any](r *record, uuid string) (Row[O], ha.Stamps) {
 	row := Row[O]{ID: r.number("id"), UUID: r.name(uuid, 36), Deleted: r.number("deleted"), DeletedAt: r.time("deleted_at")}
 	if row.ID <= 0 || row.ID > math.MaxInt32 || row.Deleted < 0 || row.Deleted > math.MaxInt32 {
-		r.bad("id or deleted is out of range")
+		r.bad("id or deleted is out of range: %d, %d", row.ID, row.Deleted)
+	}
+	if strings.HasSuffix(row.UUID, " ") {
+		r.bad("%s %q ends with a blank, which MySQL does not tell from one without", uuid, row.UUID)
 	}
 	stamps := ha.Stamps{CreatedAt: time.Unix(0, 0).UTC(), UpdatedAt: r.time("updated_at")}
 	if at := r.time("created_at"); at != nil {

@@ -3,6 +3,8 @@ package masakari
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"math"
 	"slices"
 
 	"github.com/uptrace/bun"
@@ -24,7 +26,7 @@ func each[O any](all []*record, read func(*record) Row[O]) []Row[O] {
 	rows := make([]Row[O], len(all))
 	for i, r := range all {
 		rows[i] = read(r)
-		rows[i].Fault = r.fault
+		rows[i].Size, rows[i].Fault = r.size, r.fault
 	}
 	return rows
 }
@@ -67,10 +69,33 @@ func Notifications(ctx context.Context, db bun.IDB, after int64, limit int) ([]R
 	return page(ctx, db, TableNotifications, readNotification, after, limit)
 }
 
-// NotificationsOf reads the notifications with these uuids.
-func NotificationsOf(ctx context.Context, db bun.IDB, uuids []string) ([]Row[ha.Notification], error) {
-	all, err := records(ctx, db, "SELECT * FROM ? WHERE notification_uuid IN (?)", bun.Ident(TableNotifications), bun.List(uuids))
+// NotificationsOf reads the notifications with these uuids; of several with one uuid the first, as Firsts has it.
+func NotificationsOf(ctx context.Context, db bun.IDB, uuids []string, deleted bool) ([]Row[ha.Notification], error) {
+	firsts, err := Firsts(ctx, db, TableNotifications, "notification_uuid", uuids, deleted)
+	if err != nil || len(firsts) == 0 {
+		return nil, err
+	}
+	all, err := records(ctx, db, "SELECT * FROM ? WHERE id IN (?)", bun.Ident(TableNotifications), bun.List(slices.Collect(maps.Values(firsts))))
 	return each(all, readNotification), err
+}
+
+// Firsts returns, by uuid, the smallest id that a row with this uuid has. Masakari's uuids are unique, but a copy of its tables may
+// have lost the keys. Deleted rows count only with deleted; ids that salvor cannot have do not.
+func Firsts(ctx context.Context, db bun.IDB, table, column string, uuids []string, deleted bool) (map[string]int64, error) {
+	if uuids = slices.DeleteFunc(uuids, func(u string) bool { return u == "" }); len(uuids) == 0 {
+		return nil, nil
+	}
+	live := bun.Safe("AND COALESCE(deleted, 0) = 0")
+	if deleted {
+		live = ""
+	}
+	all, err := records(ctx, db, "SELECT MIN(id) AS id, ? AS uuid FROM ? WHERE ? IN (?) AND id BETWEEN 1 AND ? ? GROUP BY ?",
+		bun.Ident(column), bun.Ident(table), bun.Ident(column), bun.List(uuids), math.MaxInt32, live, bun.Ident(column))
+	firsts := make(map[string]int64, len(all))
+	for _, r := range all {
+		firsts[r.words("uuid")] = r.number("id")
+	}
+	return firsts, err
 }
 
 func readNotification(r *record) Row[ha.Notification] {
@@ -93,11 +118,17 @@ func readNotification(r *record) Row[ha.Notification] {
 	if n.SegmentUUID != nil && len(*n.SegmentUUID) > 36 {
 		r.bad("failover_segment_uuid has more than 36 characters")
 	}
-	payload := r.words("payload")
+	payload := ""
+	if p := r.raw("payload"); p != nil {
+		payload = *p
+	}
 	if !object(payload) {
 		r.bad("payload is no JSON object: %.40q", payload)
 	}
 	n.Payload = rules.ReadPayload(payload)
+	if size := len(rules.PayloadText(n.Payload)); size > rules.MaxText {
+		r.bad("payload has %d bytes as salvor writes it, more than %d", size, rules.MaxText)
+	}
 	if _, key := n.UnitKey(); len(key) > maxKey || !rules.Storable(key) {
 		r.bad("payload names an instance that cannot be: %.40q", n.Payload[ha.KeyInstanceUUID])
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -36,26 +37,32 @@ type Run []Task
 var order = []string{ha.TaskDisableService, ha.TaskPrepare, ha.TaskEvacuate, ha.TaskStop, ha.TaskStart, ha.TaskConfirmActive, ha.TaskDisableNode, ha.TaskConfirmNode}
 
 // Runs reads how the recoveries of these notifications went, by notification, in true order. db holds TaskFlow's tables. Tasks that
-// reported nothing are left away, as Masakari does. unread counts the tasks whose progress cannot be read.
-func Runs(ctx context.Context, db bun.IDB, notifications []string) (runs map[string][]Run, unread int, err error) {
+// reported nothing are left away, as Masakari does. unread says, by notification, which tasks salvor cannot take, and why.
+func Runs(ctx context.Context, db bun.IDB, notifications []string) (runs map[string][]Run, unread map[string][]string, err error) {
+	if notifications = slices.DeleteFunc(notifications, func(u string) bool { return u == "" }); len(notifications) == 0 {
+		return nil, nil, nil
+	}
 	flows, err := records(ctx, db, "SELECT uuid, parent_uuid, created_at FROM flowdetails WHERE parent_uuid IN (?) ORDER BY created_at, uuid",
 		bun.List(notifications))
 	if err != nil || len(flows) == 0 {
-		return nil, 0, err
+		return nil, nil, err
 	}
-	uuids := make([]string, len(flows))
+	uuids, of := make([]string, len(flows)), make(map[string]string, len(flows))
 	for i, f := range flows {
 		uuids[i] = f.words("uuid")
+		of[uuids[i]] = f.words("parent_uuid")
 	}
-	atoms, err := records(ctx, db, "SELECT parent_uuid, name, state, meta FROM atomdetails WHERE parent_uuid IN (?)", bun.List(uuids))
+	atoms, err := records(ctx, db, "SELECT uuid, parent_uuid, name, state, meta FROM atomdetails WHERE parent_uuid IN (?) ORDER BY uuid", bun.List(uuids))
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	tasks := map[string][]Task{}
+	unread = map[string][]string{}
 	for _, a := range atoms {
 		t, some := readTask(a)
 		if a.fault != "" {
-			unread++
+			n := of[a.words("parent_uuid")]
+			unread[n] = append(unread[n], fmt.Sprintf("%s, task %s: %s", a.words("uuid"), t.Name, a.fault))
 		} else if some {
 			tasks[a.words("parent_uuid")] = append(tasks[a.words("parent_uuid")], t)
 		}
@@ -101,6 +108,10 @@ func readTask(r *record) (t Task, some bool) {
 		at, err := rules.ReadTime(i.Timestamp)
 		if err != nil {
 			r.bad("timestamp: %v", err)
+			return t, false
+		}
+		if !rules.TimeFits(at) {
+			r.bad("timestamp %.40q is out of range: its year must be from %d to %d", i.Timestamp, rules.MinYear, rules.MaxYear)
 			return t, false
 		}
 		t.Items = append(t.Items, Item{At: at, Progress: i.Progress, Message: rules.Text(i.Message, rules.MaxText)})

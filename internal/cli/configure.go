@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -45,8 +46,15 @@ as for a misspelled option, and errors go to standard error; with an error the e
 		if c == nil {
 			return err
 		}
+		settings, place := c.Effective(), map[string]int{}
+		for _, set := range settings {
+			if _, known := place[set.Group]; !known {
+				place[set.Group] = len(place)
+			}
+		}
+		slices.SortStableFunc(settings, func(a, b config.Setting) int { return place[a.Group] - place[b.Group] })
 		group := ""
-		for _, set := range c.Effective() {
+		for _, set := range settings {
 			if !set.Set && !all || set.Ignored && !set.Set {
 				continue
 			}

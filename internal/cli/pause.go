@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +38,7 @@ itself: salvor recovery release. --list shows what is paused.`,
 			if err != nil {
 				return err
 			}
-			return conn.print(cmd, pauses, func() string { return describePauses(pauses) })
+			return conn.tellPauses(cmd, api, pauses)
 		}
 		if words.Reason == "" {
 			return usagef("--reason is missing: who finds a recovery waiting must know why")
@@ -53,7 +54,7 @@ itself: salvor recovery release. --list shows what is paused.`,
 		if err != nil {
 			return err
 		}
-		return conn.print(cmd, pauses, func() string { return describePauses(pauses) })
+		return conn.tellPauses(cmd, api, pauses)
 	})
 	return cmd
 }
@@ -75,7 +76,7 @@ func resumeCommand(env Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return conn.print(cmd, pauses, func() string { return describePauses(pauses) })
+		return conn.tellPauses(cmd, api, pauses)
 	})
 	return cmd
 }
@@ -89,7 +90,21 @@ func segmentArgument(cmd *cobra.Command, api *client.Client, args []string) (str
 	return s.UUID, err
 }
 
-func describePauses(pauses []wire.Pause) string {
+// tellPauses shows segments by their names; where they may not be listed, or one is gone, by their uuids.
+func (c *connection) tellPauses(cmd *cobra.Command, api *client.Client, pauses []wire.Pause) error {
+	names := map[string]string{}
+	if c.format == "table" && slices.ContainsFunc(pauses, func(p wire.Pause) bool { return p.SegmentUUID != nil }) {
+		_, _ = api.EachSegment(cmd.Context(), client.Query{}, func(page []wire.Segment) error { // the pauses are what was asked for
+			for _, s := range page {
+				names[s.UUID] = s.Name
+			}
+			return nil
+		})
+	}
+	return c.print(cmd, pauses, func() string { return describePauses(pauses, names) })
+}
+
+func describePauses(pauses []wire.Pause, names map[string]string) string {
 	if len(pauses) == 0 {
 		return "nothing is paused\n"
 	}
@@ -98,6 +113,9 @@ func describePauses(pauses []wire.Pause) string {
 		what, until := "everything", "until resumed"
 		if p.SegmentUUID != nil {
 			what = "segment " + *p.SegmentUUID
+			if name := names[*p.SegmentUUID]; name != "" {
+				what = fmt.Sprintf("segment %s (%s)", printable(name), *p.SegmentUUID)
+			}
 		}
 		if p.Until != nil {
 			until = "until " + p.Until.Format(time.DateTime)

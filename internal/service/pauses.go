@@ -46,7 +46,7 @@ func (s *Service) Resume(ctx context.Context, segment, by string) error {
 	var none *ha.NotFoundError
 	switch {
 	case errors.As(err, &none):
-		return &ha.ConflictError{Text: "Nothing is paused here: " + scope(segment) + ". What is paused shows: salvor pause --list"}
+		return &ha.ConflictError{Text: "Nothing is paused here: " + scope(segment) + ". salvor pause --list shows what is."}
 	case err != nil:
 		return err
 	}

@@ -236,17 +236,11 @@ func quietly(ctx context.Context, env Env, l osloLine, args ...string) int {
 	root.SetArgs(own.Args)
 	root.SetOut(io.Discard)
 	root.SetErr(env.Stderr)
-	err := root.ExecuteContext(ctx)
-	var usage *usageError
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.As(err, &usage):
-		return badUsage(env, manageUsage, "%v", err)
-	default:
-		fmt.Fprintln(env.Stderr, err)
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(env.Stderr, err) // bounds of purge too: there they are no usage errors (contract section 11)
 		return exitFailed
 	}
+	return exitOK
 }
 
 // manageVersion prints the bare version, None without tables.

@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit codes.
@@ -98,7 +100,7 @@ the same API, the same masakari.conf.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{flagError(err)} })
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run:"},
 		&cobra.Group{ID: groupTry, Title: "Try:"},
@@ -111,9 +113,32 @@ the same API, the same masakari.conf.`,
 		pauseCommand(env), resumeCommand(env),
 		dbCommand(env), fenceCommand(env), configCommand(env), policyCommand(env), statusCommand(env), versionCommand(),
 	)
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.Version = versionText()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Short = "Print the script of a shell that completes commands and names; bash needs the package bash-completion"
+		}
+	}
 	checkArguments(root)
 	return root
+}
+
+// flagError says what was expected of a flag, instead of how its reading failed.
+func flagError(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) || !errors.Is(err, strconv.ErrSyntax) && !errors.Is(err, strconv.ErrRange) {
+		return err
+	}
+	f, expected := invalid.GetFlag(), "a number"
+	switch f.Value.Type() {
+	case "bool":
+		expected = "true or false"
+	case "int", "uint64":
+		expected = "a whole number"
+	}
+	return fmt.Errorf("--%s %q: expected %s", f.Name, invalid.GetValue(), expected)
 }
 
 const (

@@ -98,13 +98,27 @@ func conf(t *testing.T, text string) string {
 
 func TestExitCodesAndWords(t *testing.T) {
 	bad := conf(t, "[DEFAULT]\nosapi_max_limit = many\n[salvor]\nbrake_percent = 200\n")
+	synced := conf(t, "")
+	if code, _, stderr := command(t, nil, "db", "sync", "--config-file", synced); code != 0 {
+		t.Fatal(stderr)
+	}
 	typo := conf(t, "[salvor]\nbrake_prcent = 40\n")
 	tests := []struct {
 		args string
 		code int
 		want []string // in either stream
 	}{
-		{"", 0, []string{"salvor demo", "Run:", "Operate:"}},
+		{"", 0, []string{"salvor demo", "Run:", "Operate:", "--version", "completion ", "bash-completion"}},
+		{"--version", 0, []string{"salvor dev", "go1."}},
+		{"notification list --status done", 2, []string{`--status "done": expected new, running`}},
+		{"notification list --type HOST", 2, []string{`--type "HOST": expected COMPUTE_HOST`}},
+		{"recovery list --type HOST", 2, []string{`--type "HOST": expected COMPUTE_HOST`}},
+		{"vmove list N --status done", 2, []string{`--status "done": expected pending`}},
+		{"segment list --sort name:up", 2, []string{`--sort "name:up": expected KEY, KEY:asc or KEY:desc`}},
+		{"segment list --limit x", 2, []string{`salvor: --limit "x": expected a whole number`}},
+		{"segment list --enabled=maybe", 2, []string{`salvor: --enabled "maybe": expected true or false`}},
+		{"sim --scale fast", 2, []string{`salvor: --scale "fast": expected a number`}},
+		{"db purge --age-in-days -1 --config-file " + synced, 2, []string{"Must supply a non-negative value for age."}},
 		{"--help", 0, []string{"salvor serve"}},
 		{"version", 0, []string{"salvor dev", "go1."}},
 		{"sevre", 2, []string{`unknown command "sevre"`, "serve", "salvor --help"}},
@@ -113,10 +127,10 @@ func TestExitCodesAndWords(t *testing.T) {
 		{"serve now", 2, []string{"salvor serve --help"}},
 		{"serve --lisen x", 2, []string{"unknown flag: --lisen"}},
 		{"recovery show", 2, []string{"NOTIFICATION is missing"}},
-		{"recovery hold N", 2, []string{`"reason" not set`}},
+		{"recovery hold N", 2, []string{"--reason is missing: who finds it held"}},
 		{"vmove show N", 2, []string{"VMOVE is missing"}},
 		{"segment delete", 2, []string{"SEGMENT is missing"}},
-		{"host confirm-off cmp-01", 2, []string{`"reason" not set`}},
+		{"host confirm-off cmp-01", 2, []string{"--reason is missing: how do you know that cmp-01 is off?"}},
 		{"demo --hosts 1", 2, []string{"at least 2 hosts"}},
 		{"sim --scale 0", 2, []string{"--scale"}},
 		{"sim --api 127.0.0.1", 2, []string{"--api \"127.0.0.1\"", "http://127.0.0.1:15868/v1"}},
@@ -138,6 +152,26 @@ func TestExitCodesAndWords(t *testing.T) {
 			if !strings.Contains(stdout+stderr, want) {
 				t.Errorf("salvor %s: no %q in:\n%s%s", tt.args, want, stdout, stderr)
 			}
+		}
+	}
+}
+
+// TestConfigShowGroups: a group is shown once, however the reference orders its options.
+func TestConfigShowGroups(t *testing.T) {
+	_, stdout, _ := command(t, nil, "config", "show", "--all", "--config-file", conf(t, ""))
+	for _, group := range []string{"[DEFAULT]\n", "[keystone_authtoken]\n", "[salvor]\n"} {
+		if n := strings.Count(stdout, group); n != 1 {
+			t.Errorf("%q is there %d times", group, n)
+		}
+	}
+}
+
+// TestAskOff: only the host's own name is a word that it is off.
+func TestAskOff(t *testing.T) {
+	for typed, fine := range map[string]bool{"cmp-01\n": true, " cmp-01 \n": true, "y\n": false, "\n": false, "": false, "cmp-02\n": false} {
+		var out output
+		if err := askOff(t.Context(), strings.NewReader(typed), &out, "cmp-01"); (err == nil) != fine || !strings.Contains(out.String(), "run twice") {
+			t.Errorf("%q: %v\n%s", typed, err, &out)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/salvor-ha/salvor/internal/app"
 	"github.com/salvor-ha/salvor/internal/config"
+	"github.com/salvor-ha/salvor/internal/ha"
 )
 
 // opener connects to a configured database; runner makes a command of what is done with it.
@@ -107,6 +108,10 @@ their moves and their history; and hosts and segments that were deleted before t
 		purged, err := db.Purge(cmd.Context(), age, most)
 		if purged != (app.Purged{}) || err == nil {
 			fmt.Fprintln(cmd.OutOrStdout(), purged)
+		}
+		var bounds *ha.InvalidError
+		if errors.As(err, &bounds) {
+			return &usageError{err}
 		}
 		return err
 	})

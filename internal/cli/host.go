@@ -1,12 +1,18 @@
 package cli
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/salvor-ha/salvor/internal/client"
+	"github.com/salvor-ha/salvor/internal/demo"
 	"github.com/salvor-ha/salvor/internal/wire"
 )
 
@@ -165,24 +171,55 @@ done with is refused. The others are taken out all the same.`,
 }
 
 func confirmOff(conn *connection) *cobra.Command {
-	reason := ""
+	reason, yes := "", false
 	cmd := &cobra.Command{
 		Use: "confirm-off HOST", Args: cobra.ExactArgs(1), Short: "Give your word that a host is off: it is then recovered",
 		ValidArgsFunction: conn.completeNames(namesOfHosts, 1),
 		Long: `Gives your word that a host is off. It is the proof of death that salvor lacks when a monitor was not
-certain and nothing can fence the host. Be sure: if the host still runs, its instances run twice.`,
+certain and nothing can fence the host. Be sure: if the host still runs, its instances run twice.
+On a terminal you are asked once more; a script is not.`,
 		Example: `  salvor host confirm-off cmp-01 --reason "pulled the power cord, rack 4"`,
 		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+			if reason == "" {
+				return usagef("--reason is missing: how do you know that %s is off?", args[0])
+			}
+			if !yes && demo.Interactive(conn.env.Stdin, conn.env.Stdout) {
+				if err := askOff(cmd.Context(), conn.env.Stdin, cmd.OutOrStdout(), args[0]); err != nil {
+					return err
+				}
+			}
 			n, err := api.ConfirmOff(cmd.Context(), args[0], reason)
 			if err != nil {
 				return err
 			}
 			return conn.print(cmd, n, func() string {
-				return fmt.Sprintf("notification %s is %s; watch it: salvor recovery watch %[1]s\n", n.NotificationUUID, n.Status)
+				return fmt.Sprintf(`notification %s is %s; watch it: salvor recovery watch %[1]s
+You have given your word that %[3]s is off: its instances are now started elsewhere.
+If it still runs, every one of them runs twice, on the same volumes. Power it off, or: salvor recovery cancel %[1]s
+`, n.NotificationUUID, n.Status, printable(args[0]))
 			})
 		}),
 	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask, also on a terminal")
 	cmd.Flags().StringVar(&reason, "reason", "", "how you know; kept with the recovery")
-	_ = cmd.MarkFlagRequired("reason") // the flag is there
 	return cmd
+}
+
+// askOff wants the host's name typed before a word is given that starts its instances elsewhere.
+func askOff(ctx context.Context, in io.Reader, out io.Writer, host string) error {
+	fmt.Fprintf(out, "Is %s certainly off? If it still runs, every one of its instances will run twice, on the same volumes.\nType its name to go on: ", printable(host))
+	typed := make(chan string, 1)
+	go func() { // a terminal's read cannot be called off: it ends with the process
+		line, _ := bufio.NewReader(in).ReadString('\n')
+		typed <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case line := <-typed:
+		if line != host {
+			return errors.New("nothing was done: what was typed is not " + printable(host))
+		}
+		return nil
+	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -41,12 +42,34 @@ is unambiguous, by its host.`,
 			if err != nil {
 				return err
 			}
-			return conn.show(cmd, n)
+			return showNotification(cmd, conn, n)
 		}),
 	}
 	conn.addColumns(show)
 	cmd.AddCommand(listNotifications(conn), show, createNotification(conn), watchCommand(conn))
 	return cmd
+}
+
+// showNotification shows the workflow, which is long, in lines below the rest.
+func showNotification(cmd *cobra.Command, conn *connection, n wire.Notification) error {
+	if conn.format != "table" || len(conn.columns) > 0 || n.Details == nil {
+		return conn.show(cmd, n)
+	}
+	tasks := *n.Details
+	n.Details = nil
+	if err := conn.show(cmd, n); err != nil {
+		return err
+	}
+	var b strings.Builder
+	b.WriteString("recovery_workflow_details\n")
+	for _, t := range tasks {
+		fmt.Fprintf(&b, "  %s  %s\n", printable(t.Name), printable(t.State))
+		for _, p := range t.ProgressDetails {
+			fmt.Fprintf(&b, "    %s  %s\n", printable(p.Timestamp), printable(p.Message))
+		}
+	}
+	_, err := fmt.Fprint(cmd.OutOrStdout(), b.String())
+	return err
 }
 
 func listNotifications(conn *connection) *cobra.Command {
@@ -67,6 +90,9 @@ func listNotifications(conn *connection) *cobra.Command {
 	conn.addColumns(cmd)
 	p := addPaging(cmd, true)
 	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, _ []string) error {
+		if err := errors.Join(oneOf(cmd, "type", reportTypes...), oneOf(cmd, "status", statuses...)); err != nil {
+			return err
+		}
 		filters := url.Values{}
 		filter(cmd, filters, "type", "type")
 		filter(cmd, filters, "status", "status")

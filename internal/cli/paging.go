@@ -3,7 +3,9 @@ package cli
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,6 +40,11 @@ func (p *paging) query(filters url.Values) (client.Query, error) {
 		q.Limit = 0
 	case p.limit < 1:
 		return q, usagef("--limit %d: expected 1 or more; --all gives all", p.limit)
+	}
+	for _, s := range p.sort {
+		if _, dir, given := strings.Cut(s, ":"); given && dir != "asc" && dir != "desc" {
+			return q, usagef("--sort %q: expected KEY, KEY:asc or KEY:desc", s)
+		}
 	}
 	return q, nil
 }
@@ -82,6 +89,15 @@ func changed(cmd *cobra.Command, flags map[string]string) (client.Changes, error
 		return nil, usagef("nothing to change: give at least one option")
 	}
 	return changes, nil
+}
+
+// oneOf refuses a flag's text when it was given and is none of the words.
+func oneOf(cmd *cobra.Command, flag string, words ...string) error {
+	f := cmd.Flags().Lookup(flag)
+	if !f.Changed || slices.Contains(words, f.Value.String()) {
+		return nil
+	}
+	return usagef("--%s %q: expected %s", flag, f.Value, strings.Join(words, ", "))
 }
 
 // words offers fixed words for a flag.

@@ -88,6 +88,9 @@ func listRecoveries(conn *connection) *cobra.Command {
 				return usagef("--status %q: expected %s", s, strings.Join(statuses, ", "))
 			}
 		}
+		if err := oneOf(cmd, "type", reportTypes...); err != nil {
+			return err
+		}
 		filters := url.Values{}
 		filter(cmd, filters, "type", "type")
 		q, err := p.query(filters)
@@ -138,12 +141,14 @@ func orderCommand(conn *connection, order client.Order, short string) *cobra.Com
 	cmd.Flags().StringVar(&words.Reason, "reason", "", "why; kept with the recovery")
 	switch order {
 	case client.Hold:
-		_ = cmd.MarkFlagRequired("reason") // the flag is there
 		cmd.Flags().Var(&lasts, "for", "how long, such as 30m or 2h (default: until released)")
 	case client.Retry:
 		cmd.Flags().StringVar(&move, "move", "", "the uuid of one move: only that instance is tried again")
 	}
 	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+		if order == client.Hold && words.Reason == "" {
+			return usagef("--reason is missing: who finds it held must know why")
+		}
 		id, err := notificationOf(cmd.Context(), api, args[0])
 		if err != nil {
 			return err
@@ -164,9 +169,36 @@ func orderCommand(conn *connection, order client.Order, short string) *cobra.Com
 		if err != nil {
 			return err
 		}
-		return conn.print(cmd, after, func() string { return ordered(order, before, after) })
+		return conn.print(cmd, newAsked(order, move, words, after), func() string { return ordered(order, before, after) })
 	})
 	return cmd
+}
+
+// asked is what an order answers in JSON and YAML. The recovery's state is left out: it is that of before, until an engine has acted.
+type asked struct {
+	NotificationUUID string  `json:"notification_uuid"`
+	Asked            string  `json:"asked"`  // cancel, hold, release, retry
+	Move             *string `json:"vmove"`  // null: the whole recovery
+	Engine           *string `json:"engine"` // who acts on it; null: the next that takes it up
+	Reason           *string `json:"reason"`
+	Until            *string `json:"until"` // of a hold; null: until released
+}
+
+func newAsked(order client.Order, move string, w client.Words, r wire.Recovery) asked {
+	given := func(text string) *string {
+		if text == "" {
+			return nil
+		}
+		return &text
+	}
+	a := asked{NotificationUUID: r.NotificationUUID, Asked: string(order), Move: given(move), Reason: given(w.Reason)}
+	if r.Unit != nil {
+		a.Engine = r.Unit.Engine
+	}
+	if !w.Until.IsZero() {
+		a.Until = given(w.Until.UTC().Format(time.RFC3339))
+	}
+	return a
 }
 
 // ordered says what an order has set going: who works on the recovery has yet to act on it.

@@ -132,7 +132,7 @@ func TestDatabase(t *testing.T) {
 			run(0, "version 0", "db", "version")
 			run(0, "", "db", "unlock")
 			run(0, "nothing was old enough", "db", "purge", "--age_in_days", "1")
-			run(1, "max_rows", "db", "purge", "--max-rows", "0")
+			run(2, "max_rows", "db", "purge", "--max-rows", "0")
 			api := start(t, "api", "--config-file", file, "--listen", "127.0.0.1:0")
 			resp, err := http.Get(api.out.await(t, `listening on (http://\S+)`) + "/v1/segments")
 			if err != nil {

@@ -14,9 +14,13 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Args: cobra.NoArgs, Short: "Show the version of this program",
 		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintf(cmd.OutOrStdout(), "salvor %s%s, %s %s/%s\n", app.Version, revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintln(cmd.OutOrStdout(), versionText())
 		},
 	}
+}
+
+func versionText() string {
+	return fmt.Sprintf("salvor %s%s, %s %s/%s", app.Version, revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // revision is the commit that the program was built from, where the build noted it.

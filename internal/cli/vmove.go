@@ -9,6 +9,8 @@ import (
 	"github.com/salvor-ha/salvor/internal/wire"
 )
 
+var moveStatuses = []string{"pending", "ongoing", "succeeded", "failed", "ignored"}
+
 func vmoveCommand(env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "vmove", GroupID: groupOperate, Short: "Look at what became of each instance of a dead host",
@@ -48,10 +50,13 @@ func listVMoves(conn *connection) *cobra.Command {
 	f := cmd.Flags()
 	f.String("type", "", "only those of it: evacuation")
 	f.String("status", "", "only those in it: pending, ongoing, succeeded, failed or ignored")
-	words(cmd, "status", "pending", "ongoing", "succeeded", "failed", "ignored")
+	words(cmd, "status", moveStatuses...)
 	conn.addColumns(cmd)
 	p := addPaging(cmd, true)
 	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+		if err := oneOf(cmd, "status", moveStatuses...); err != nil {
+			return err
+		}
 		filters := url.Values{}
 		filter(cmd, filters, "type", "type")
 		filter(cmd, filters, "status", "status")

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestAnswers is what commands make of an api's answers: the word that a host is off says what it has done, an order in JSON is what
+// was asked and no state of before, and a workflow is lines.
+func TestAnswers(t *testing.T) {
+	const id = "00000000-0000-4000-8000-000000000001"
+	answers := map[string]string{
+		"POST /v1/ext/hosts/cmp-01/confirm-off": `{"notification": {"notification_uuid": "` + id + `", "status": "new"}}`,
+		"GET /v1/ext/recoveries/" + id:          `{"recovery": {"notification_uuid": "` + id + `", "status": "failed", "timeline": []}}`,
+		"POST /v1/ext/recoveries/" + id + "/retry": `{"recovery": {"notification_uuid": "` + id + `", "status": "failed", "timeline": [],
+			"unit": {"engine": "e-1", "step": "moves"}}}`,
+		"GET /v1/notifications/" + id: `{"notification": {"notification_uuid": "` + id + `", "type": "VM", "recovery_workflow_details": [
+			{"name": "StopInstanceTask", "state": "SUCCESS", "progress": 1.0, "progress_details": [
+				{"timestamp": "2026-01-02 03:04:05", "progress": "0.0", "message": "Stopping instance\u001b[2J: a"}, {"timestamp": "2026-01-02 03:04:06", "progress": "1.0", "message": "Stopped"}]}]}}`,
+	}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, ok := answers[r.Method+" "+r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = io.WriteString(w, body)
+	}))
+	defer api.Close()
+	tests := []struct{ args, whole, part string }{
+		{"host confirm-off cmp-01 --reason seen", "notification " + id + " is new; watch it: salvor recovery watch " + id + `
+You have given your word that cmp-01 is off: its instances are now started elsewhere.
+If it still runs, every one of them runs twice, on the same volumes. Power it off, or: salvor recovery cancel ` + id + "\n", ""},
+		{"recovery retry " + id + " -o json", `{
+  "notification_uuid": "` + id + `",
+  "asked": "retry",
+  "vmove": null,
+  "engine": "e-1",
+  "reason": null,
+  "until": null
+}
+`, ""},
+		{"notification show " + id, "", `recovery_workflow_details
+  StopInstanceTask  SUCCESS
+    2026-01-02 03:04:05  Stopping instance[2J: a
+    2026-01-02 03:04:06  Stopped
+`},
+	}
+	for _, tt := range tests {
+		code, stdout, stderr := command(t, []string{"SALVOR_URL=" + api.URL}, strings.Fields(tt.args)...)
+		if code != 0 || !strings.HasSuffix(stdout, tt.part) {
+			t.Errorf("%s: %d\n%s%s", tt.args, code, stdout, stderr)
+		}
+		if diff := cmp.Diff(tt.whole, stdout); tt.whole != "" && diff != "" {
+			t.Errorf("%s: %s", tt.args, diff)
+		}
+	}
+}

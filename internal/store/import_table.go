@@ -124,9 +124,10 @@ func takePage[O, R any](ctx context.Context, im *importer, t importTable[O, R], 
 		if c.row, c.left, changed = t.row(c.from); c.left == "" && t.key != nil {
 			c.key = t.key(c.row)
 		}
-		if changed != "" {
-			changes[c.from.ID] = changed
+		if changed != "" && c.from.Cut != "" {
+			changed += "; "
 		}
+		changes[c.from.ID] = changed + c.from.Cut
 	}
 	if err := leaveTwins(ctx, im, t, batch); err != nil {
 		return err

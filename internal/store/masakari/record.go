@@ -20,6 +20,7 @@ type record struct {
 	values map[string]any
 	size   int    // bytes of its texts
 	fault  string // the first
+	cut    string // columns whose text is not kept as it is
 }
 
 // records runs a query; what it finds must be bounded.
@@ -89,7 +90,24 @@ func (r *record) name(column string, most int) string {
 }
 
 // text is a text that may be empty; nil for NULL, and where the table has no such column.
-func (r *record) text(column string) *string { return rules.TextPtr(r.raw(column), rules.MaxText) }
+func (r *record) text(column string) *string {
+	return r.kept(column, func(s string) string { return rules.Text(s, rules.MaxText) })
+}
+
+// title is text for a column of 255 characters.
+func (r *record) title(column string) *string { return r.kept(column, rules.Name) }
+
+func (r *record) kept(column string, keep func(string) string) *string {
+	raw := r.raw(column)
+	if raw == nil {
+		return nil
+	}
+	text := keep(*raw)
+	if text != *raw {
+		r.cut += ", " + column
+	}
+	return &text
+}
 
 func (r *record) raw(column string) *string {
 	switch v := r.values[column].(type) {
@@ -104,11 +122,13 @@ func (r *record) raw(column string) *string {
 }
 
 // words is text with NULL as empty.
-func (r *record) words(column string) string {
-	if s := r.text(column); s != nil {
-		return *s
+func (r *record) words(column string) string { return orEmpty(r.text(column)) }
+
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
 	}
-	return ""
+	return *s
 }
 
 func (r *record) number(column string) int64 {
@@ -168,6 +188,7 @@ type Row[O any] struct {
 	Deleted   int64 // 0 while it is live, else its id
 	DeletedAt *time.Time
 	Size      int    // bytes of its texts
+	Cut       string // says which of its texts are not as they were, "" for none
 	Fault     string // why salvor cannot take it, "" when it can
 }
 

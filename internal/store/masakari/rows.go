@@ -3,6 +3,7 @@ package masakari
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -27,6 +28,9 @@ func each[O any](all []*record, read func(*record) Row[O]) []Row[O] {
 	for i, r := range all {
 		rows[i] = read(r)
 		rows[i].Size, rows[i].Fault = r.size, r.fault
+		if r.cut != "" {
+			rows[i].Cut = fmt.Sprintf("what no database keeps (NUL, no valid UTF-8, too many characters) was taken from its %s", r.cut[len(", "):])
+		}
 	}
 	return rows
 }
@@ -58,7 +62,7 @@ func readHost(r *record) Row[ha.Host] {
 	row, stamps := head[ha.Host](r, "uuid")
 	row.Object = ha.Host{
 		Stamps: stamps, ID: row.ID, UUID: row.UUID, Name: r.name("name", rules.MaxName), SegmentUUID: r.name("failover_segment_id", 36),
-		Type: rules.Name(r.words("type")), ControlAttributes: r.words("control_attributes"),
+		Type: orEmpty(r.title("type")), ControlAttributes: r.words("control_attributes"),
 		Reserved: r.flag("reserved", false), OnMaintenance: r.flag("on_maintenance", false),
 	}
 	return row
@@ -118,10 +122,7 @@ func readNotification(r *record) Row[ha.Notification] {
 	if n.SegmentUUID != nil && len(*n.SegmentUUID) > 36 {
 		r.bad("failover_segment_uuid has more than 36 characters")
 	}
-	payload := ""
-	if p := r.raw("payload"); p != nil {
-		payload = *p
-	}
+	payload := orEmpty(r.raw("payload"))
 	if !object(payload) {
 		r.bad("payload is no JSON object: %.40q", payload)
 	}
@@ -150,12 +151,9 @@ func readVMove(r *record) Row[ha.VMove] {
 	row, stamps := head[ha.VMove](r, "uuid")
 	m := ha.VMove{
 		Stamps: stamps, ID: row.ID, UUID: row.UUID, NotificationUUID: r.name("notification_uuid", 36), InstanceUUID: r.name("instance_uuid", 36),
-		InstanceName: rules.Name(r.words("instance_name")), SourceHost: rules.Name(r.words("source_host")), DestHost: r.text("dest_host"),
+		InstanceName: orEmpty(r.title("instance_name")), SourceHost: orEmpty(r.title("source_host")), DestHost: r.title("dest_host"),
 		StartTime: r.time("start_time"), EndTime: r.time("end_time"), Type: r.words("type"), Status: ha.MoveStatus(r.words("status")),
 		Message: r.text("message"),
-	}
-	if m.DestHost != nil {
-		*m.DestHost = rules.Name(*m.DestHost)
 	}
 	if len(m.Type) > 36 {
 		r.bad("type has more than 36 characters")

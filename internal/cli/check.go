@@ -19,8 +19,8 @@ func checkConfigCommand(env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check", Args: cobra.NoArgs, Short: "Try what the configuration names, and say what to mend",
 		Long: `Reads the configuration and says what would not work: misspelled options, values that cannot be, and what does not
-answer or is not taken: database, Keystone, Nova by its catalog, RabbitMQ, certificates, policy files. Nothing is changed,
-each try ends within 10 s, secrets are not shown. The exit status is 0 when nothing is to be mended, else 1.`,
+answer or is not taken: database, Keystone, the api's address, Nova by its catalog, RabbitMQ, certificates, policy files.
+Nothing is changed, each try ends within 10 s, secrets are not shown. The exit status is 0 when nothing is to be mended, else 1.`,
 		Example: `  salvor config check --config-file /etc/masakari/masakari.conf
   salvor config check -o json`,
 	}

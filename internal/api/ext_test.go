@@ -40,13 +40,13 @@ func TestOperatorsOrders(t *testing.T) {
 		},
 	})
 	const unit = "/v1/ext/recoveries/" + noteID
-	until := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	until := time.Date(2126, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		path, body string
 		want       ha.Wish
 	}{
 		{"/cancel", "", ha.Wish{Kind: ha.WishCancel, By: "admin"}},
-		{"/hold", `{"reason": "power works", "until": "2026-01-01"}`, ha.Wish{Kind: ha.WishHold, By: "admin", Reason: "power works", Until: &until}},
+		{"/hold", `{"reason": "power works", "until": "2126-01-01"}`, ha.Wish{Kind: ha.WishHold, By: "admin", Reason: "power works", Until: &until}},
 		{"/retry", `{"reason": "fixed"}`, ha.Wish{Kind: ha.WishRetry, By: "admin", Reason: "fixed"}},
 		{"/vmoves/" + noteID + "/retry", `{}`, ha.Wish{Kind: ha.WishRetryMove, By: "admin", VMove: noteID}},
 	} {
@@ -58,6 +58,7 @@ func TestOperatorsOrders(t *testing.T) {
 	}
 	expect(t, ask(h, "POST", unit+"/release", ""), 409, `{"conflictingRequest":{"code":409,"message":"nothing is held"}}`)
 	expect(t, ask(h, "POST", unit+"/hold", ""), 400, "'reason' is a required property")
+	expect(t, ask(h, "POST", unit+"/hold", `{"reason": "x", "until": "2026-01-01"}`), 400, "until is in the past")
 	expect(t, ask(h, "POST", unit+"/hold", "{}", "X-Auth-Token: member"), 400, "")
 	expect(t, ask(h, "POST", unit+"/cancel", "", "X-Auth-Token: member"), 403, "Policy doesn't allow salvor_api:recoveries:cancel to be performed.")
 	expect(t, ask(h, "POST", "/v1/ext/recoveries/x/cancel", ""), 404, "No notification with id x.")

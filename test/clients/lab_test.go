@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -144,7 +145,9 @@ func (f *front) addToCatalog(resp *http.Response) error {
 		for _, i := range []string{"public", "internal", "admin"} {
 			endpoints = append(endpoints, map[string]any{"id": "ha-" + i, "interface": i, "region": "RegionOne", "region_id": "RegionOne", "url": link})
 		}
-		catalog := body["token"]["catalog"].([]any)
+		catalog := slices.DeleteFunc(body["token"]["catalog"].([]any), func(entry any) bool { // the simulator's own guess
+			return entry.(map[string]any)["type"] == "instance-ha"
+		})
 		body["token"]["catalog"] = append(catalog, map[string]any{"id": "masakari", "type": "instance-ha", "name": "masakari", "endpoints": endpoints})
 		if raw, err = json.Marshal(body); err != nil {
 			return err

@@ -27,7 +27,7 @@ func git(t *testing.T, args ...string) string {
 }
 
 // tries is how many versions are tried until one can be built: not each commit of a history must build.
-const tries = 8
+const tries = 40
 
 // older builds the version before the tables last changed, or the one before this when they never did since the first, and
 // returns the binary. UPGRADE_FROM is another commit.

@@ -75,6 +75,7 @@ func (u *unit) run(ctx context.Context) {
 		u.collect()
 		draining := u.draining()
 		if draining && len(u.flying) > 0 { // let them end; only the lease is kept
+			u.leaveWriting()
 			if !u.keep(ctx) {
 				return
 			}

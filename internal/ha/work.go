@@ -10,6 +10,7 @@ const (
 	UnitProcess  UnitKind = "process"
 	UnitInstance UnitKind = "instance"
 	UnitTakeBack UnitKind = "takeback"
+	UnitStorage  UnitKind = "storage" // a host's episodes (STORAGE-HEALTH, "The engine")
 )
 
 // Key returns the key under which at most one unit of this kind is active: of an instance's uuid for UnitInstance, of
@@ -137,6 +138,7 @@ type Unit struct {
 	RecentStarts int
 	// HostUnit says that a host unit of the same host is active: the other kinds give way to it. 0 when none is.
 	HostUnit int64
+	Storage  *StorageUnit // of a UnitStorage
 	// InFlight counts open intents of other kinds of unit on this host: a host unit waits for them.
 	InFlight int
 	Age      time.Duration // of the notification since its receipt, when read

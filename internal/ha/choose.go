@@ -2,9 +2,11 @@ package ha
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // KeyPriority is the metadata key of an instance's recovery priority.
@@ -45,31 +47,103 @@ func PriorityOf(s Server) int {
 	return n
 }
 
-// Choice are the options of RECOVERY section 2 step 4.
+// Choice are the options of RECOVERY section 2 step 4, and the classes of section 6.
 type Choice struct {
 	Key         string // metadata key
 	All         bool   // evacuate_all_instances
 	IgnoreError bool   // ignore_instances_in_error_state
 	LeaveLocal  bool   // local_disk = leave
+	Classes     []InstanceClass
 }
 
-// Chosen reports whether the server on a failed host is to be moved, and if not, why.
-func (c Choice) Chosen(s Server) (bool, string) {
+// Fate is what a failed host's instance comes to, and why.
+type Fate struct {
+	Move     bool   // it is ordered away
+	SetError bool   // it is not moved, but set to error where it is
+	Why      string // the reason when it is not moved
+	Class    string // the class that it is of, "" for none
+	HA       bool   // HA-enabled, by its metadata or by its class: ordered before those that are not
+	Priority int    // higher first
+}
+
+// Decide says what the server comes to when its host fails. on are the aggregates that the host is in; they count only for classes
+// that ask for them (NeedsAggregates). An owner's no that is spelled out in the metadata goes before every class.
+func (c Choice) Decide(s Server, on []Aggregate) Fate {
 	opt := OptOf(s, c.Key)
+	v := Fate{HA: opt == OptIn, Priority: PriorityOf(s)}
+	class := ClassOfServer(c.Classes, s, on)
+	if class != nil {
+		v.Class = class.Name
+		if class.Priority != nil {
+			v.Priority = *class.Priority
+		}
+		v.HA = v.HA || class.Action == ClassEvacuate && opt != OptOut
+	}
 	switch {
 	case opt == OptOut:
-		return false, "opted out by metadata " + c.Key
-	case opt == OptSilent && !c.All:
-		return false, "not HA-enabled by metadata " + c.Key
-	case s.VMState == VMError && c.IgnoreError:
-		return false, "in error state"
-	case s.ImageBooted && c.LeaveLocal:
-		return false, "its disk is on the dead host, and local_disk is leave"
+		v.Why = "opted out by metadata " + c.Key
+	case class != nil && class.Action == ClassLeave:
+		v.Why = fmt.Sprintf("left where it is by instance class %s: %s", class.Name, class)
+	case class == nil && opt == OptSilent && !c.All:
+		v.Why = "not HA-enabled by metadata " + c.Key
+	case s.VMState == VMError && (c.IgnoreError || class != nil && class.Action == ClassError):
+		v.Why = "in error state"
 	case s.VMState == VMShelvedOffloaded:
-		return false, "shelved offloaded: on no host"
+		v.Why = "shelved offloaded: on no host"
+	case leftAlone[s.VMState]:
+		v.Why = "left as it is: " + s.VMState
+	case class != nil && class.Action == ClassError:
+		v.SetError, v.Why = true, fmt.Sprintf("not moved, but set to error, by instance class %s: %s", class.Name, class)
+	case s.ImageBooted && c.LeaveLocal:
+		v.Why = "its disk is on the dead host, and local_disk is leave"
 	default:
+		v.Move = true
+	}
+	return v
+}
+
+// leftAlone are the states that no evacuation fits.
+var leftAlone = map[string]bool{VMBuilding: true, VMShelved: true, VMDeleted: true, VMSoftDeleted: true}
+
+// PriorityStage is a priority whose instances are waited for before those of a lower one are begun.
+type PriorityStage struct {
+	Priority  int
+	Classes   []string // that have it
+	Wait, Cap time.Duration
+}
+
+// Stages are the priorities that others wait for, the highest first: of several classes with one priority the longest times count.
+func (c Choice) Stages() (all []PriorityStage) {
+	for _, class := range c.Classes {
+		if !class.Waits || class.Priority == nil || class.Action != ClassEvacuate {
+			continue
+		}
+		i := slices.IndexFunc(all, func(s PriorityStage) bool { return s.Priority == *class.Priority })
+		if i < 0 {
+			i = len(all)
+			all = append(all, PriorityStage{Priority: *class.Priority})
+		}
+		s := &all[i]
+		s.Classes, s.Wait, s.Cap = append(s.Classes, class.Name), max(s.Wait, class.Wait), max(s.Cap, class.Cap)
+	}
+	slices.SortFunc(all, func(a, b PriorityStage) int { return cmp.Compare(b.Priority, a.Priority) })
+	return all
+}
+
+// Restarts says whether a VM report restarts the server, and if not, why. An owner's no goes before every class, and a class before
+// process_all_instances.
+func (c Choice) Restarts(s Server, on []Aggregate) (bool, string) {
+	opt := OptOf(s, c.Key)
+	class := ClassOfServer(c.Classes, s, on)
+	switch {
+	case opt == OptOut:
+		return false, "not HA-enabled"
+	case class != nil && class.Restart != nil && !*class.Restart:
+		return false, fmt.Sprintf("of instance class %s (%s), which is not restarted", class.Name, class)
+	case class != nil && class.Restart != nil, opt == OptIn, c.All:
 		return true, ""
 	}
+	return false, "not HA-enabled"
 }
 
 // Order sorts moves as they are ordered: HA-enabled first, then by priority, then the oldest instance

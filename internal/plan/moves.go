@@ -113,7 +113,7 @@ func (t *turn) choose(servers []ha.Server) (added int) {
 	for _, m := range t.moves {
 		known[m.InstanceUUID] = true
 	}
-	choice := ha.Choice{Key: t.Rules.MetadataKey, All: t.Rules.EvacuateAll, IgnoreError: t.Rules.IgnoreError, LeaveLocal: t.Rules.LeaveLocalDisk}
+	choice := t.Rules.choice()
 	for _, s := range servers {
 		if known[s.ID] {
 			continue
@@ -126,10 +126,8 @@ func (t *turn) choose(servers []ha.Server) (added int) {
 			HA: ha.OptOf(s, t.Rules.MetadataKey) == ha.OptIn, Priority: ha.PriorityOf(s), Born: s.CreatedAt,
 			PriorVM: s.VMState, PriorOn: s.Running, Want: wanted(s),
 		}
-		if ok, why := choice.Chosen(s); !ok {
-			t.settle(&m, ha.MoveIgnored, why)
-		} else if why := leaveAlone(s); why != "" {
-			t.settle(&m, ha.MoveIgnored, why)
+		if why, is := left(choice, s); is {
+			t.settle(&m, ha.MoveIgnored, why.Text)
 		}
 		t.moves = append(t.moves, m)
 	}
@@ -156,13 +154,26 @@ func wanted(s ha.Server) ha.Want {
 	}
 }
 
-// leaveAlone names the states that no evacuation fits.
-func leaveAlone(s ha.Server) string {
-	switch s.VMState {
-	case ha.VMBuilding, ha.VMShelved, ha.VMDeleted, ha.VMSoftDeleted:
-		return "left as it is: " + s.VMState
+func (r Rules) choice() ha.Choice {
+	return ha.Choice{Key: r.MetadataKey, All: r.EvacuateAll, IgnoreError: r.IgnoreError, LeaveLocal: r.LeaveLocalDisk}
+}
+
+// left says why a server is not moved: the options, or a state that no evacuation fits.
+func left(c ha.Choice, s ha.Server) (ha.Left, bool) {
+	if why, is := c.Left(s); is {
+		return why, true
 	}
-	return ""
+	why := ha.Left{Rule: ha.RuleState, Text: "left as it is: " + s.VMState}
+	switch s.VMState {
+	case ha.VMBuilding:
+		why.Wanted, why.Fix = true, "wait until it is built"
+	case ha.VMShelved:
+		why.Wanted, why.Fix = true, "unshelve it, or wait until it is offloaded"
+	case ha.VMDeleted, ha.VMSoftDeleted:
+	default:
+		return ha.Left{}, false
+	}
+	return why, true
 }
 
 // deleted is the reason of a move whose instance is gone.

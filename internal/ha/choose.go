@@ -56,54 +56,77 @@ type Choice struct {
 	Classes     []InstanceClass
 }
 
+// Rule names what decides that an instance is not moved.
+type Rule string
+
+const (
+	RuleOptOut     Rule = "opted_out"      // spelled out by its metadata
+	RuleNotEnabled Rule = "not_ha_enabled" // nothing says that it is to be recovered
+	RuleClass      Rule = "class"          // its instance class
+	RuleError      Rule = "error_state"    // ignore_instances_in_error_state
+	RuleLocalDisk  Rule = "local_disk"     // local_disk = leave
+	RuleState      Rule = "state"          // a state that no evacuation fits
+)
+
 // Fate is what a failed host's instance comes to, and why.
 type Fate struct {
 	Move     bool   // it is ordered away
 	SetError bool   // it is not moved, but set to error where it is
-	Why      string // the reason when it is not moved
+	Rule     Rule   // what decided that it is not moved, "" when it is
+	Why      string // the same, as its vmove says it
+	Fix      string // what would have it moved
 	Class    string // the class that it is of, "" for none
 	HA       bool   // HA-enabled, by its metadata or by its class: ordered before those that are not
 	Priority int    // higher first
+}
+
+// Wanted reports whether somebody asked for the instance to be moved, by its metadata or its class, and it is not.
+func (f Fate) Wanted() bool { return !f.Move && f.HA }
+
+func (f Fate) left(r Rule, why, fix string) Fate {
+	f.Rule, f.Why, f.Fix = r, why, fix
+	return f
 }
 
 // Decide says what the server comes to when its host fails. on are the aggregates that the host is in; they count only for classes
 // that ask for them (NeedsAggregates). An owner's no that is spelled out in the metadata goes before every class.
 func (c Choice) Decide(s Server, on []Aggregate) Fate {
 	opt := OptOf(s, c.Key)
-	v := Fate{HA: opt == OptIn, Priority: PriorityOf(s)}
-	class := ClassOfServer(c.Classes, s, on)
+	f := Fate{HA: opt == OptIn, Priority: PriorityOf(s)}
+	class, action := ClassOfServer(c.Classes, s, on), ClassAction("")
 	if class != nil {
-		v.Class = class.Name
+		f.Class, action = class.Name, class.Action
 		if class.Priority != nil {
-			v.Priority = *class.Priority
+			f.Priority = *class.Priority
 		}
-		v.HA = v.HA || class.Action == ClassEvacuate && opt != OptOut
+		f.HA = f.HA || action == ClassEvacuate && opt != OptOut
 	}
 	switch {
 	case opt == OptOut:
-		v.Why = "opted out by metadata " + c.Key
-	case class != nil && class.Action == ClassLeave:
-		v.Why = fmt.Sprintf("left where it is by instance class %s: %s", class.Name, class)
+		return f.left(RuleOptOut, "opted out by metadata "+c.Key, "remove the metadata "+c.Key+" of the instance, or set it to True")
+	case action == ClassLeave:
+		return f.left(RuleClass, fmt.Sprintf("left where it is by instance class %s: %s", class.Name, class), "action of instance_class "+class.Name)
 	case class == nil && opt == OptSilent && !c.All:
-		v.Why = "not HA-enabled by metadata " + c.Key
-	case s.VMState == VMError && (c.IgnoreError || class != nil && class.Action == ClassError):
-		v.Why = "in error state"
+		return f.left(RuleNotEnabled, "not HA-enabled by metadata "+c.Key, "set the metadata "+c.Key+" of the instance to True")
+	case s.VMState == VMError && (c.IgnoreError || action == ClassError):
+		return f.left(RuleError, "in error state", "bring the instance out of error, or set ignore_instances_in_error_state to false")
 	case s.VMState == VMShelvedOffloaded:
-		v.Why = "shelved offloaded: on no host"
-	case leftAlone[s.VMState]:
-		v.Why = "left as it is: " + s.VMState
-	case class != nil && class.Action == ClassError:
-		v.SetError, v.Why = true, fmt.Sprintf("not moved, but set to error, by instance class %s: %s", class.Name, class)
+		return f.left(RuleState, "shelved offloaded: on no host", "")
+	case s.VMState == VMBuilding:
+		return f.left(RuleState, "left as it is: "+s.VMState, "wait until it is built")
+	case s.VMState == VMShelved:
+		return f.left(RuleState, "left as it is: "+s.VMState, "unshelve it, or wait until it is offloaded")
+	case s.VMState == VMDeleted || s.VMState == VMSoftDeleted:
+		return f.left(RuleState, "left as it is: "+s.VMState, "")
+	case action == ClassError:
+		f.SetError = true
+		return f.left(RuleClass, fmt.Sprintf("not moved, but set to error, by instance class %s: %s", class.Name, class), "action of instance_class "+class.Name)
 	case s.ImageBooted && c.LeaveLocal:
-		v.Why = "its disk is on the dead host, and local_disk is leave"
-	default:
-		v.Move = true
+		return f.left(RuleLocalDisk, "its disk is on the dead host, and local_disk is leave", "boot it from a volume, or set local_disk to evacuate, by which its data is lost")
 	}
-	return v
+	f.Move = true
+	return f
 }
-
-// leftAlone are the states that no evacuation fits.
-var leftAlone = map[string]bool{VMBuilding: true, VMShelved: true, VMDeleted: true, VMSoftDeleted: true}
 
 // PriorityStage is a priority whose instances are waited for before those of a lower one are begun.
 type PriorityStage struct {

@@ -45,7 +45,8 @@ func TestStep4Choose(t *testing.T) {
 		{"active, error is skipped", in, VMActive, true, true, true, ""},
 		{"shelved offloaded", in, VMShelvedOffloaded, true, false, false, "shelved offloaded: on no host"},
 	} {
-		got, why := Choice{Key: "HA_Enabled", All: c.all, IgnoreError: c.ignore}.Chosen(Server{VMState: c.state, Metadata: c.meta})
+		v := Choice{Key: "HA_Enabled", All: c.all, IgnoreError: c.ignore}.Decide(Server{VMState: c.state, Metadata: c.meta}, nil)
+		got, why := v.Move, v.Why
 		if got != c.want || why != c.why {
 			t.Errorf("%s: %v %q, want %v %q", c.name, got, why, c.want, c.why)
 		}
@@ -56,7 +57,8 @@ func TestLocalDiskLeave(t *testing.T) {
 	for _, c := range []struct {
 		fromImage, leave, want bool
 	}{{true, false, true}, {true, true, false}, {false, true, true}, {false, false, true}} {
-		got, why := Choice{Key: "HA_Enabled", All: true, LeaveLocal: c.leave}.Chosen(Server{VMState: VMActive, ImageBooted: c.fromImage})
+		v := Choice{Key: "HA_Enabled", All: true, LeaveLocal: c.leave}.Decide(Server{VMState: VMActive, ImageBooted: c.fromImage}, nil)
+		got, why := v.Move, v.Why
 		if got != c.want || got == (why != "") {
 			t.Errorf("booted from an image %v, leave %v: chosen %v %q", c.fromImage, c.leave, got, why)
 		}

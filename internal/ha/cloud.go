@@ -36,6 +36,12 @@ type Server struct {
 	// ImageBooted says that the root disk was made from an image and is not a volume: unless the hosts share their instance
 	// store, it dies with its host, and an evacuation makes it anew from the image.
 	ImageBooted bool
+	// Flavor is its name, ExtraSpecs what it asks for; "" and nil when Nova does not show them.
+	Flavor     string
+	ExtraSpecs map[string]string
+	// Image is the image's id, "" of one that boots from a volume. ImageProperties are nil when Nova does not show them (before 2.98).
+	Image           string
+	ImageProperties map[string]string
 }
 
 // vm_states as Nova names them.

@@ -34,6 +34,7 @@ const (
 	StageOrdered Stage = "ordered" // an order's intent is committed: confirmed, failed or in doubt, never forgotten
 	StageRestore Stage = "restore" // arrived; wanted state being restored
 	StageUnlock  Stage = "unlock"  // outcome known; being unlocked until done
+	StageError   Stage = "error"   // by its class not moved: being set to error where it is
 	StageDone    Stage = "done"
 )
 

@@ -113,7 +113,7 @@ func (t *turn) choose(servers []ha.Server) (added int) {
 	for _, m := range t.moves {
 		known[m.InstanceUUID] = true
 	}
-	choice := t.Rules.choice()
+	choice, on := t.Rules.Choice(), ha.AggregatesOf(t.Facts.Aggregates.Value, t.Unit.Host.Name)
 	for _, s := range servers {
 		if known[s.ID] {
 			continue
@@ -123,11 +123,16 @@ func (t *turn) choose(servers []ha.Server) (added int) {
 			UUID:             ha.MoveUUID(t.note.UUID, s.ID),
 			NotificationUUID: t.note.UUID, InstanceUUID: s.ID, InstanceName: s.Name, SourceHost: t.Unit.Host.Name,
 			Type: ha.MoveEvacuation, Status: ha.MovePending, Stage: ha.StageChosen,
-			HA: ha.OptOf(s, t.Rules.MetadataKey) == ha.OptIn, Priority: ha.PriorityOf(s), Born: s.CreatedAt,
-			PriorVM: s.VMState, PriorOn: s.Running, Want: wanted(s),
+			Born: s.CreatedAt, PriorVM: s.VMState, PriorOn: s.Running, Want: wanted(s),
 		}
-		if why, is := left(choice, s); is {
-			t.settle(&m, ha.MoveIgnored, why.Text)
+		fate := choice.Decide(s, on)
+		m.HA, m.Priority = fate.HA, fate.Priority
+		switch {
+		case fate.Move:
+		case fate.SetError:
+			m.Stage, m.Message = ha.StageError, ptr(fate.Why)
+		default:
+			t.settle(&m, ha.MoveIgnored, fate.Why)
 		}
 		t.moves = append(t.moves, m)
 	}
@@ -152,28 +157,6 @@ func wanted(s ha.Server) ha.Want {
 	default: // stopped, paused, suspended, rescued and whatever else Nova refuses
 		return ha.WantStopped
 	}
-}
-
-func (r Rules) choice() ha.Choice {
-	return ha.Choice{Key: r.MetadataKey, All: r.EvacuateAll, IgnoreError: r.IgnoreError, LeaveLocal: r.LeaveLocalDisk}
-}
-
-// left says why a server is not moved: the options, or a state that no evacuation fits.
-func left(c ha.Choice, s ha.Server) (ha.Left, bool) {
-	if why, is := c.Left(s); is {
-		return why, true
-	}
-	why := ha.Left{Rule: ha.RuleState, Text: "left as it is: " + s.VMState}
-	switch s.VMState {
-	case ha.VMBuilding:
-		why.Wanted, why.Fix = true, "wait until it is built"
-	case ha.VMShelved:
-		why.Wanted, why.Fix = true, "unshelve it, or wait until it is offloaded"
-	case ha.VMDeleted, ha.VMSoftDeleted:
-	default:
-		return ha.Left{}, false
-	}
-	return why, true
 }
 
 // deleted is the reason of a move whose instance is gone.

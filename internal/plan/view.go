@@ -45,6 +45,17 @@ type Rules struct {
 	VerifyInterval  time.Duration
 	ProcessesOfNova []string // process names that mean nova-compute
 	NoPeriodic      bool     // periodic_enable is off: nothing is retried or expires by itself
+	Classes         []ha.InstanceClass
+}
+
+// Choice are the rules by which a failed host's instances are chosen.
+func (r Rules) Choice() ha.Choice {
+	return ha.Choice{Key: r.MetadataKey, All: r.EvacuateAll, IgnoreError: r.IgnoreError, LeaveLocal: r.LeaveLocalDisk, Classes: r.Classes}
+}
+
+// Restarting are the rules by which a VM report restarts an instance.
+func (r Rules) Restarting() ha.Choice {
+	return ha.Choice{Key: r.VMMetadataKey, All: r.ProcessAll, Classes: r.Classes}
 }
 
 // Seen is a fact with the time at which the look that brought it STARTED, on the database's clock: what happened later it

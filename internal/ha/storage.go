@@ -77,21 +77,15 @@ type HostHealth struct {
 	Silent     bool // the last report is older than AgentSilence, by the database's clock
 }
 
-// Failing are the kinds that need at least one failed resource: the radius. whole is false when a failed resource names no kind
-// that is known: then the radius is unknown.
-func (h HostHealth) Failing() (radius []ObjectKind, failed, whole bool) {
-	whole = true
+// Failing are the kinds that need at least one failed resource: the radius. A failed resource whose kinds nobody has said adds none.
+func (h HostHealth) Failing() (radius []ObjectKind, failed bool) {
 	for _, c := range h.Checks {
-		if !c.Status.Failed() {
-			continue
+		if c.Status.Failed() {
+			failed = true
+			radius = append(radius, c.Kinds...)
 		}
-		failed = true
-		if len(c.Kinds) == 0 {
-			whole = false
-		}
-		radius = append(radius, c.Kinds...)
 	}
-	return SortKinds(radius), failed, whole
+	return SortKinds(radius), failed
 }
 
 // SortKinds returns the kinds in their order, each once.
@@ -275,14 +269,17 @@ func (FileDeath) change()  {}
 // AgentReport is what an agent says of its own host (STORAGE-HEALTH, "The agent"). (Epoch, Seq) orders reports: epoch is new at each
 // start of the agent, seq counts within it.
 type AgentReport struct {
-	HostUUID   string
-	Epoch, Seq int64
-	URL        string
-	TotalBytes int64
-	FreeBytes  int64
-	Checks     []Check
-	Copies     []CopyReport
-	Transfers  []TransferReport
+	HostUUID string
+	// EpisodeUUID and TicketKey are fixed by the caller, for the episode that the report may open and for a host that has no key yet.
+	EpisodeUUID string
+	TicketKey   []byte
+	Epoch, Seq  int64
+	URL         string
+	TotalBytes  int64
+	FreeBytes   int64
+	Checks      []Check
+	Copies      []CopyReport
+	Transfers   []TransferReport
 }
 
 // Accepted is what an agent's report came to. TicketKey is the host's, for checking tickets: a secret of that host and salvor.
@@ -318,6 +315,33 @@ type EpisodeFilter struct {
 	HostUUID *string
 	Open     *bool
 }
+
+// Fail is an operator's word that a host's storage is broken: it opens an episode, or grows the radius of the open one.
+type Fail struct {
+	HostUUID    string
+	EpisodeUUID string // fixed by the caller
+	Radius      []ObjectKind
+	By, Reason  string
+}
+
+// Hold stops the cascade of an episode, or with HostUUID alone those of a host, also those to come; or lets them go on. To let an episode go on
+// is also to let it pass the brakes.
+type Hold struct {
+	EpisodeUUID string
+	HostUUID    string
+	Off         bool
+	By, Reason  string
+}
+
+// EpisodeDetails are an episode with what its cascade has done.
+type EpisodeDetails struct {
+	Episode
+	Runs  []Run
+	Items []Item // the newest, instances before blobs, at most ItemsShown
+}
+
+// ItemsShown bounds the items that an episode is shown with.
+const ItemsShown = 1000
 
 // Clear is an operator's word that a host's storage is good again. Force: although its agent still reports failure.
 type Clear struct {

@@ -36,6 +36,7 @@ type Server struct {
 	// ImageBooted says that the root disk was made from an image and is not a volume: unless the hosts share their instance
 	// store, it dies with its host, and an evacuation makes it anew from the image.
 	ImageBooted bool
+	Needs       Needs // of its flavor, in Placement's words
 	// Flavor is its name, ExtraSpecs what it asks for; "" and nil when Nova does not show them.
 	Flavor     string
 	ExtraSpecs map[string]string

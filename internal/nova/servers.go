@@ -26,6 +26,7 @@ type server struct {
 	Created    timestamp         `json:"created"`
 	Project    string            `json:"tenant_id"`
 	Image      json.RawMessage   `json:"image"` // "" of a server that boots from a volume
+	Flavor     flavor            `json:"flavor"`
 	Fault      struct {
 		Message string `json:"message"`
 	} `json:"fault"`
@@ -34,10 +35,12 @@ type server struct {
 const powerRunning = 1
 
 func (s server) ha() ha.Server {
+	imageBooted := len(s.Image) > 0 && s.Image[0] == '{'
 	return ha.Server{
 		ID: s.ID, Name: s.Name, Host: s.Host.text, VMState: s.VMState, TaskState: s.TaskState,
 		Running: s.PowerState == powerRunning, Locked: s.Locked, Metadata: s.Metadata, CreatedAt: s.Created.Time,
-		Fault: s.Fault.Message, Project: s.Project, ImageBooted: len(s.Image) > 0 && s.Image[0] == '{',
+		Fault: s.Fault.Message, Project: s.Project, ImageBooted: imageBooted,
+		Needs: s.Flavor.needs(imageBooted),
 	}
 }
 

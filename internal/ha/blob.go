@@ -131,7 +131,7 @@ type BlobHost struct {
 type BlobState struct {
 	Blob
 	Locations []Location // none that is dropped
-	Transfers []Transfer // running; and the last one that failed, for where its bytes are
+	Transfers []Transfer // running; and those that failed lately: where their bytes are, and how long to wait
 }
 
 // BlobWork is what the replicator sees: the hosts, all that is under way, and a bounded page of blobs, those first that need it most.
@@ -161,12 +161,16 @@ type PlanBlob struct {
 }
 
 // MoveLocation changes the state of one location. One to dropping is written only while at least want_copies others of the blob
-// are present, verified, and on hosts that are well and were heard lately: counted in the same transaction, behind the blob's touched row.
+// are present, verified, and on hosts that are well and were heard lately: counted in the same transaction, behind the blob's touched row. Of
+// one that was set aside one such other is enough: its own bytes are no copy.
 type MoveLocation struct {
 	ID  int64
 	To  LocationState
 	Why string
 }
+
+// WakeBlobs has the replicator look at blobs in its next pass.
+type WakeBlobs struct{ UUIDs []string }
 
 // SetSweep keeps how far the sweep over all blobs has come.
 type SetSweep struct{ Cursor int64 }
@@ -193,6 +197,7 @@ type (
 
 func (PlanBlob) change()         {}
 func (SetSweep) change()         {}
+func (WakeBlobs) change()        {}
 func (SuspectLocations) change() {}
 func (VerifyLocations) change()  {}
 
@@ -247,9 +252,12 @@ type OrderSource struct {
 	Host   string
 	Name   string
 	URL    string
-	Key    string
+	Key    []byte
 	Ticket string
 }
+
+// WhyRestore is the reason of a location that was set aside and that its agent is ordered to hash again, since no other copy is left.
+const WhyRestore = "to be hashed again: no other copy is left"
 
 // BlobFilter selects blobs and transfers in lists; nil: all.
 type (

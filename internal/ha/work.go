@@ -136,9 +136,13 @@ type Unit struct {
 	Open    []Entry // intents without an outcome
 	// RecentStarts are the host recoveries started in this segment in the last minute, this one not counted.
 	RecentStarts int
+	// Earlier are the starts of the latest units of this key that have ended, newest first, at most 100: of an instance, its restarts.
+	// For a take-back they are those of its host's recoveries. Other kinds of unit have none.
+	Earlier []time.Time
 	// HostUnit says that a host unit of the same host is active: the other kinds give way to it. 0 when none is.
 	HostUnit int64
 	Storage  *StorageUnit // of a UnitStorage
+	Blobs    *BlobWork    // of the UnitReplicator
 	// InFlight counts open intents of other kinds of unit on this host: a host unit waits for them.
 	InFlight int
 	Age      time.Duration // of the notification since its receipt, when read

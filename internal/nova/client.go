@@ -63,6 +63,8 @@ type Client struct {
 	mu        sync.Mutex
 	endpoints *endpoints
 	providers map[string]string // resource provider's uuid to its host
+	// hypervisors are their hosts by uuid, "" for a provider that is none. It is replaced, never changed.
+	hypervisors map[string]string
 }
 
 // New checks cfg and returns a client that has not talked to anybody yet: a Keystone that is away now is an error of the

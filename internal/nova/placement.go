@@ -78,11 +78,16 @@ func (c *Client) providerHost(ctx context.Context, id string) (string, error) {
 }
 
 func (c *Client) getPlacement(ctx context.Context, name, path string, out any) error {
+	return c.placed(ctx, name, path, placementVersion, nil, out)
+}
+
+// placed reads path below Placement's root.
+func (c *Client) placed(ctx context.Context, name, path, version string, query url.Values, out any) error {
 	o := op{name: name, method: http.MethodGet, path: path}
-	return c.read(ctx, o, nil, out, func(e *endpoints) (string, map[string]string, error) {
+	return c.read(ctx, o, query, out, func(e *endpoints) (string, map[string]string, error) {
 		if e.placement == "" {
 			return "", nil, errors.New("Keystone's catalog has no service placement with interface " + c.service.face + c.inRegion())
 		}
-		return e.placement, map[string]string{"OpenStack-API-Version": "placement " + placementVersion}, nil
+		return e.placement, map[string]string{"OpenStack-API-Version": "placement " + version}, nil
 	})
 }

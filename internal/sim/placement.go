@@ -45,3 +45,6 @@ func (c *Cloud) Allocations(instance string) Allocations {
 	}
 	return out
 }
+
+// Capacity is how many instances a host can hold; 0: any number.
+func (c *Cloud) Capacity() int { return c.opt.Capacity }

@@ -32,6 +32,8 @@ func (s *Server) placement(r *request) reply {
 			list = append(list, showProvider(p))
 		}
 		return ok(object{"resource_providers": list})
+	case r.is(1, "GET", "allocation_candidates"):
+		return s.candidates(r)
 	case r.is(1, "GET", "resource_providers/*"):
 		for _, p := range s.cloud.Providers() {
 			if p.UUID == r.path[2] {

@@ -123,7 +123,7 @@ func (c *commit) apply(ctx context.Context, change ha.Change) error {
 	case ha.Park:
 		return c.park(ctx, ch)
 	default:
-		return c.guard(ctx, change)
+		return c.storage(ctx, change)
 	}
 }
 

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -247,4 +248,59 @@ func Tally(checks map[string][]ha.Check, open map[string]time.Time, at time.Time
 		}
 	}
 	return hosts, failing
+}
+
+// EpisodeEntry is the health event: the journal's word that an episode was opened or has grown, written with it.
+func EpisodeEntry(e ha.Episode, opened bool, work int64, now time.Time) ha.Entry {
+	text := fmt.Sprintf("episode %s opened by %s: %s; radius: %s", e.UUID, e.OpenedBy, e.Why, ha.JoinKinds(e.Radius))
+	if !opened {
+		text = fmt.Sprintf("episode %s has grown to version %d; radius: %s", e.UUID, e.Version, ha.JoinKinds(e.Radius))
+	}
+	// Epoch 0 is no owner's, and no two episodes have a nanosecond in common.
+	return ha.Entry{WorkID: work, Seq: e.OpenedAt.UnixMicro()*100 + int64(e.Version), At: now, HostUUID: e.HostUUID, Kind: ha.EntryNote, Text: Text(text, MaxText)}
+}
+
+// HostHold is the host's switch after an operator's word.
+func HostHold(was ha.Held, h ha.Hold, now time.Time) ha.Held {
+	switch {
+	case h.Off:
+		return ha.Held{}
+	case was.By != "":
+		return was
+	default:
+		return ha.Held{By: Name(h.By), Why: Text(h.Reason, MaxText), Since: now}
+	}
+}
+
+// Cursor is a blob run's cursor as text.
+func Cursor(id int64) string {
+	if id == 0 {
+		return ""
+	}
+	return strconv.FormatInt(id, 10)
+}
+
+// AfterBatch is the blob run after a batch: done when fewer were found than asked for.
+func AfterBatch(r ha.Run, turned []ha.Location, ch ha.SuspectLocations) ha.Run {
+	r.Done += len(turned)
+	for _, l := range turned {
+		r.Cursor = Cursor(l.ID)
+	}
+	if len(turned) < ch.Limit {
+		r.State, r.Why = ha.RunDone, ""
+	}
+	return r
+}
+
+// SuspectItem is the item of a copy that turned suspect.
+func SuspectItem(r ha.Run, l ha.Location) ha.Item {
+	return ha.Item{EpisodeUUID: r.EpisodeUUID, Kind: ha.ObjectBlob, ID: l.BlobUUID, Version: r.Version, State: ha.ItemDone, Text: "its copy on the host is suspect"}
+}
+
+// StorageDeath is the report of a host that was fenced for its storage: it carries its proof, as an operator's confirm-off does.
+func StorageDeath(ch ha.FileDeath, h ha.Host, now time.Time) ha.Report {
+	return ha.Report{
+		UUID: ch.NotificationUUID, Type: ha.TypeComputeHost, Hostname: h.Name, GeneratedTime: now,
+		Payload: ha.Payload{ha.KeyEvent: ha.EventStopped, ha.KeyHostStatus: ha.HostStatusNormal, ha.KeyConfirmedBy: Name(ch.Text)},
+	}
 }

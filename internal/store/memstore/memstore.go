@@ -71,6 +71,7 @@ type Store struct {
 	outbox       map[string][]letter // by destination, by id
 	shippers     map[string]ha.Shipping
 	pauses       map[string]ha.Pause // by segment, "" for everything
+	storage      storageRows
 }
 
 type segment struct {
@@ -120,6 +121,7 @@ func New(c Config) *Store {
 		works: map[int64]*work{}, worksOf: map[string][]*work{}, active: map[string]*work{}, activeOn: map[string]map[int64]*work{},
 		started: map[string][]*work{}, journal: map[int64][]*ha.Entry{}, written: map[entryKey]bool{},
 		claims: map[claimKey]*ha.Claim{}, claimsOn: map[string][]*ha.Claim{}, engines: map[string]*engine{}, pauses: map[string]ha.Pause{},
+		storage: newStorageRows(),
 	}
 }
 

@@ -1,6 +1,9 @@
 package ha
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // A blob is an immutable file that is wanted in some places (STORAGE-HEALTH, "Words"). The replicator keeps it there: one unit of work for
 // the whole cloud, whose decisions are in package blob.
@@ -256,8 +259,26 @@ type OrderSource struct {
 	Ticket string
 }
 
-// WhyRestore is the reason of a location that was set aside and that its agent is ordered to hash again, since no other copy is left.
-const WhyRestore = "to be hashed again: no other copy is left"
+// Reasons of locations that others go by: of one that was set aside and that its agent is ordered to hash again; of one that was set aside and
+// is dropped; and the beginning of that of one that an operator has dropped.
+const (
+	WhyRestore  = "to be hashed again: no other copy is left"
+	WhySetAside = "its bytes were not the blob's, and another copy is good"
+	WhyOrdered  = "dropped by order of "
+)
+
+// DropNeeds is how many other sure copies a blob must have for this location to be dropped: want_copies; one when its own bytes are no copy,
+// or an operator says so; none of a blob that was given up.
+func (l Location) DropNeeds(b Blob) int {
+	switch {
+	case b.LostBy != "":
+		return 0
+	case l.Why == WhySetAside, l.State == LocationQuarantined, strings.HasPrefix(l.Why, WhyOrdered):
+		return 1
+	default:
+		return b.WantCopies
+	}
+}
 
 // BlobFilter selects blobs and transfers in lists; nil: all.
 type (

@@ -1,0 +1,179 @@
+// Package blob decides where copies of blobs go (STORAGE-HEALTH, "The replicator"). It is pure: given what the rows say and the time, it
+// says what is to be written. The rows are written only where they still are as they were seen, and an agent's hash is all that ever makes
+// a copy count.
+package blob
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+// Rules are the options that decide.
+type Rules struct {
+	Total     int           // transfers under way at once
+	PerSource int           // of those, from one host
+	PerTarget int           // of those, to one host
+	Reserve   int64         // bytes that stay free on each host
+	Grace     time.Duration // how long the copies of a host whose agent is silent go on counting
+}
+
+// Times that need no option.
+const (
+	// settles is how long something that was said is waited for before it is asked for in another way: a copy that is to be verified, one
+	// that could not be read.
+	settles = 10 * time.Minute
+	// forgotten is how long a transfer may go without a word from an agent that is heard: it has lost the order.
+	forgotten = time.Hour
+	// noRoom is how often a blob that no host can take is looked at again.
+	noRoom = 30 * time.Second
+	// crowdedOut is how soon a blob that the limits let wait is looked at again when others wait behind it.
+	crowdedOut = 3 * time.Second
+	// After a transfer has failed the next one waits, longer each time.
+	backOffFirst = 2 * time.Second
+	backOffMost  = 10 * time.Minute
+)
+
+// Decision is what a pass came to. Busy: something changes, so look again soon.
+type Decision struct {
+	Changes []ha.Change
+	Busy    bool
+}
+
+// Decide is one pass of the replicator: over the blobs that are due, those that need it most first, then over a page of the rest.
+// newID gives a new transfer its uuid.
+func Decide(w ha.BlobWork, r Rules, now time.Time, newID func() string) Decision {
+	p := newPass(w, r, now, newID)
+	changes := p.unheard(w)
+	for _, b := range w.Due {
+		if c, write := p.blob(b, true); write {
+			changes = append(changes, c)
+		}
+	}
+	seen := map[string]bool{}
+	for _, b := range w.Due {
+		seen[b.UUID] = true
+	}
+	for _, b := range w.Swept {
+		if seen[b.UUID] {
+			continue
+		}
+		if c, write := p.blob(b, false); write {
+			changes = append(changes, c)
+		}
+	}
+	busy := len(changes) > 0 || len(w.Running) > 0
+	return Decision{Changes: append(changes, ha.SetSweep{Cursor: w.Cursor}), Busy: busy}
+}
+
+// pass is the state of one pass: what each host has left.
+type pass struct {
+	rules   Rules
+	now     time.Time
+	newID   func() string
+	hosts   map[string]*host
+	order   []*host // by uuid
+	running int
+	crowded bool // others are due behind this page
+}
+
+// host is a host with what is reserved on it.
+type host struct {
+	ha.BlobHost
+	heard bool // lately
+	away  bool // for so long that its copies do not count
+	room  int64
+	to    int // transfers to it
+	from  int
+}
+
+func newPass(w ha.BlobWork, r Rules, now time.Time, newID func() string) *pass {
+	p := &pass{rules: r, now: now, newID: newID, hosts: make(map[string]*host, len(w.Hosts)), running: len(w.Running), crowded: w.More}
+	for _, h := range w.Hosts {
+		if h.Domain == "" {
+			h.Domain = h.UUID
+		}
+		own := &host{
+			BlobHost: h, room: h.Free - r.Reserve,
+			heard: h.Silent >= 0 && h.Silent <= ha.AgentSilence, away: h.Silent < 0 || h.Silent > max(r.Grace, ha.AgentSilence),
+		}
+		p.hosts[h.UUID] = own
+		p.order = append(p.order, own)
+	}
+	slices.SortFunc(p.order, func(a, b *host) int { return cmp.Compare(a.UUID, b.UUID) })
+	for _, t := range w.Running {
+		p.reserve(t)
+	}
+	return p
+}
+
+// reserve takes what a transfer will need off what its hosts have left.
+func (p *pass) reserve(t ha.Transfer) {
+	if h := p.hosts[t.To]; h != nil {
+		h.to++
+		h.room -= max(0, t.Size-t.Bytes)
+	}
+	if h := p.hosts[t.From]; h != nil {
+		h.from++
+	}
+}
+
+func (p *pass) release(t ha.Transfer) {
+	p.running--
+	if h := p.hosts[t.To]; h != nil {
+		h.to--
+		h.room += max(0, t.Size-t.Bytes)
+	}
+	if h := p.hosts[t.From]; h != nil {
+		h.from--
+	}
+}
+
+// gives reports whether a host's agent can be asked for a copy that counts.
+func (h *host) gives() bool { return h != nil && h.heard && !h.Failed && h.URL != "" }
+
+// takes reports whether copies may be made on a host at all: never on one in error.
+func (h *host) takes() bool { return h != nil && h.heard && !h.Errored && !h.Failed && h.URL != "" }
+
+// counts reports whether a copy is one. A host that is silent for a while may be restarting; the cascade, not silence, says that a
+// disk is dead.
+func (p *pass) counts(l ha.Location) bool {
+	h := p.hosts[l.HostUUID]
+	return l.State == ha.LocationPresent && h != nil && !h.away
+}
+
+// sure reports whether a copy may be counted when another is given up: hashed, on a host that is well and was heard lately.
+func (p *pass) sure(l ha.Location) bool {
+	return l.State == ha.LocationPresent && l.VerifiedAt != nil && p.hosts[l.HostUUID].takes()
+}
+
+// unheard wakes the blobs of transfers whose hosts cannot carry them on: nobody else says so.
+func (p *pass) unheard(w ha.BlobWork) []ha.Change {
+	seen := map[string]bool{}
+	for _, page := range [][]ha.BlobState{w.Due, w.Swept} {
+		for _, b := range page {
+			seen[b.UUID] = true
+		}
+	}
+	var wake []string
+	for _, t := range w.Running {
+		from := p.hosts[t.From]
+		if seen[t.BlobUUID] || p.carries(t) && (from.gives() || t.Rescue && from != nil && from.heard) {
+			continue
+		}
+		seen[t.BlobUUID] = true
+		wake = append(wake, t.BlobUUID)
+	}
+	if len(wake) == 0 {
+		return nil
+	}
+	slices.Sort(wake)
+	return []ha.Change{ha.WakeBlobs{UUIDs: wake}}
+}
+
+// carries reports whether a transfer's target goes on with it.
+func (p *pass) carries(t ha.Transfer) bool {
+	return p.hosts[t.To].takes() && p.now.Sub(t.MovedAt) < forgotten
+}

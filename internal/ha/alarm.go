@@ -7,8 +7,10 @@ type Alarm string
 const (
 	AlarmAggregate        Alarm = "aggregate"          // a reserved host is not in an aggregate of the dead one
 	AlarmBrake            Alarm = "brake"              // too many hosts of a segment are down
+	AlarmCrashLoop        Alarm = "crash_loop"         // an instance was restarted too often, and is left as it is
 	AlarmFalseReport      Alarm = "false_report"       // a monitor reported a host that lives
 	AlarmFencingFailed    Alarm = "fencing_failed"     // no method saw the host off
+	AlarmFlapping         Alarm = "flapping"           // a host fails again and again, and is not given back any more
 	AlarmForceDownRefused Alarm = "force_down_refused" // Nova does not take forced_down
 	AlarmHeardInRecovery  Alarm = "heard_in_recovery"  // the host is heard while it is recovered
 	AlarmLiveMigration    Alarm = "live_migration"     // an instance may run on the target of a live migration
@@ -21,5 +23,5 @@ const (
 
 // Alarms are all of them.
 var Alarms = []Alarm{
-	AlarmAggregate, AlarmBrake, AlarmFalseReport, AlarmFencingFailed, AlarmForceDownRefused, AlarmHeardInRecovery, AlarmLiveMigration, AlarmNotStarted, AlarmOldCopies, AlarmReservedHostLeft, AlarmStateNotRestored, AlarmInternal,
+	AlarmAggregate, AlarmBrake, AlarmCrashLoop, AlarmFalseReport, AlarmFencingFailed, AlarmFlapping, AlarmForceDownRefused, AlarmHeardInRecovery, AlarmLiveMigration, AlarmNotStarted, AlarmOldCopies, AlarmReservedHostLeft, AlarmStateNotRestored, AlarmInternal,
 }

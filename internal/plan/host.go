@@ -334,7 +334,10 @@ func (t *turn) finish(s ha.Status, why string) {
 	var named []string
 	for i := range t.moves {
 		m := &t.moves[i]
-		if m.Stage != ha.StageDone { // the attempt never came to it
+		switch {
+		case m.Stage == ha.StageError:
+			t.settle(m, ha.MoveIgnored, text(m.Message)+"; it was not: "+why)
+		case m.Stage != ha.StageDone: // the attempt never came to it
 			t.settle(m, ha.MoveFailed, why)
 		}
 		counts[m.Status]++

@@ -7,6 +7,8 @@ import "github.com/salvor-ha/salvor/internal/ha"
 type index struct {
 	servers map[string]*ha.Server
 	records map[string][]*ha.Migration
+	stages  []stage
+	staged  bool // stages are known
 }
 
 // listed is the server in the host's latest list, nil when it is not there.

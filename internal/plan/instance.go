@@ -32,6 +32,8 @@ func (t *turn) instanceStep(m *ha.VMove, may bool, stop string) bool {
 		return t.restore(m)
 	case ha.StageUnlock:
 		return t.unlock(m)
+	case ha.StageError:
+		return t.setError(m, may, stop)
 	default:
 		return false
 	}
@@ -46,7 +48,7 @@ func (t *turn) chosen(m *ha.VMove, may bool, stop string) bool {
 		t.settle(m, stopStatus(t.rec.Returned), stop)
 		return true
 	}
-	if !may || t.crowded() {
+	if !may || t.awaitsOthers(m) || t.crowded() {
 		return false
 	}
 	s, seen := t.server(m.InstanceUUID, time.Time{})
@@ -305,6 +307,8 @@ func (t *turn) acted(m *ha.VMove, o ha.Outcome) {
 		}
 	case ha.ActResetState:
 		switch {
+		case m.Stage == ha.StageError:
+			t.errorSet(m, class, o)
 		case m.Stage != ha.StageFit:
 		case class == "":
 			m.Stage = ha.StageOrder

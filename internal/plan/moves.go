@@ -77,6 +77,9 @@ func (t *turn) list() bool {
 		t.keepLooking()
 		return false
 	}
+	if !t.knowsAggregates() {
+		return false
+	}
 	if len(t.Facts.Servers.Value) == 0 {
 		if t.Memory.EmptySeen == 0 {
 			t.Memory.EmptySeen = t.Facts.Lists + 1
@@ -203,6 +206,9 @@ func (t *turn) verdict() bool {
 		t.keepLooking()
 		return false
 	}
+	if !t.knowsAggregates() {
+		return false
+	}
 	if t.undeleted() {
 		return true
 	}
@@ -309,7 +315,7 @@ func (t *turn) progressOfChoice() {
 		if m.Status == ha.MoveIgnored && m.PriorVM == ha.VMError && t.Rules.IgnoreError {
 			t.progress(ha.TaskPrepare, 0.4, "Ignoring recovery of HA_Enabled instance '%s' as it is in 'error' state.", m.InstanceUUID)
 		}
-		if m.Stage == ha.StageDone {
+		if m.Stage == ha.StageDone || m.Stage == ha.StageError {
 			continue
 		}
 		chosen = append(chosen, m.InstanceUUID)

@@ -19,20 +19,10 @@ func (t *turn) target(m *ha.VMove) (name string, ready bool) {
 			past = p.Name == m.RefusedBy
 			continue
 		}
-		svc, known := t.service(p.Name)
-		why := ""
-		switch {
-		case !p.Reserved && p.ReservedFor != t.Unit.ID:
-			continue // no spare
-		case p.OnMaintenance:
-			why = "on maintenance"
-		case p.ReservedFor != 0 && p.ReservedFor != t.Unit.ID:
-			why = "used by another recovery"
-		case !known:
-			why = "no compute service in Nova"
-		case svc.ForcedDown || !svc.Up:
-			why = "down"
+		if !t.spare(p) {
+			continue
 		}
+		svc, why := t.unfit(p)
 		if why != "" {
 			reasons = append(reasons, p.Name+" "+why)
 			continue
@@ -54,6 +44,25 @@ func (t *turn) target(m *ha.VMove) (name string, ready bool) {
 		t.waitForRoom(m, why)
 	}
 	return "", false
+}
+
+// spare reports whether the host is reserved, or was by this recovery.
+func (t *turn) spare(p ha.Peer) bool { return p.Reserved || p.ReservedFor == t.Unit.ID }
+
+// unfit says why a spare cannot take instances now, "" when it can.
+func (t *turn) unfit(p ha.Peer) (ha.Service, string) {
+	svc, known := t.service(p.Name)
+	switch {
+	case p.OnMaintenance:
+		return svc, "on maintenance"
+	case p.ReservedFor != 0 && p.ReservedFor != t.Unit.ID:
+		return svc, "used by another recovery"
+	case !known:
+		return svc, "no compute service in Nova"
+	case svc.ForcedDown || !svc.Up:
+		return svc, "down"
+	}
+	return svc, ""
 }
 
 // sparesByAge lists the other hosts of the segment, oldest first.

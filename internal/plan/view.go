@@ -46,6 +46,10 @@ type Rules struct {
 	ProcessesOfNova []string // process names that mean nova-compute
 	NoPeriodic      bool     // periodic_enable is off: nothing is retried or expires by itself
 	Classes         []ha.InstanceClass
+	RestartLimit    int           // instance_restart_limit; 0: none
+	RestartWindow   time.Duration // instance_restart_window
+	ReturnLimit     int           // auto_return_limit; 0: none
+	ReturnWindow    time.Duration // auto_return_window
 }
 
 // Choice are the rules by which a failed host's instances are chosen.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -110,13 +111,11 @@ func (t *turn) vmOpen() bool {
 
 // vmGates makes every check before the first write (field finding F055).
 func (t *turn) vmGates(s ha.Server) bool {
-	switch ha.OptOf(s, t.Rules.VMMetadataKey) {
-	case ha.OptOut:
-		return t.vmSkip(s)
-	case ha.OptSilent:
-		if !t.Rules.ProcessAll {
-			return t.vmSkip(s)
-		}
+	if !t.knowsAggregates() {
+		return false
+	}
+	if ok, why := t.Rules.Restarting().Restarts(s, ha.AggregatesOf(t.Facts.Aggregates.Value, s.Host)); !ok {
+		return t.vmSkip(s, why)
 	}
 	switch {
 	case s.VMState == ha.VMPaused || s.VMState == ha.VMRescued:
@@ -138,7 +137,11 @@ func (t *turn) vmGates(s ha.Server) bool {
 			t.end(ha.StatusIgnored, "instance %s was stopped by a user", s.ID)
 			return false
 		}
-	case s.VMState == ha.VMResized:
+	}
+	if t.crashLoop(s) {
+		return false
+	}
+	if s.VMState == ha.VMResized {
 		t.vmAct(s, ha.Act{Kind: ha.ActResetState, State: ha.VMActive})
 		return false
 	}
@@ -151,11 +154,35 @@ func (t *turn) vmGates(s ha.Server) bool {
 // vmActedBefore reports whether this recovery has been at work before: a stop of the instance is its own, not a user's.
 func (t *turn) vmActedBefore() bool { return t.rec.Attempt > 1 || t.Unit.Wishes.Retries > 0 }
 
-func (t *turn) vmSkip(s ha.Server) bool {
+func (t *turn) vmSkip(s ha.Server, why string) bool {
 	t.progress(ha.TaskStop, 1, "Skipping recovery for instance: %s as it is not Ha_Enabled", s.ID)
 	t.task(ha.TaskStop, ha.TaskReverted)
-	t.end(ha.StatusFinished, "instance %s is not HA-enabled: nothing was done", s.ID)
+	t.end(ha.StatusFinished, "instance %s is %s: nothing was done", s.ID, why)
 	return false
+}
+
+// crashLoop ends the report of an instance that was restarted too often of late: what starts it anew each time does not help it, and
+// somebody must look. The restarts are counted from the rows of its units, so engines that die forget none.
+func (t *turn) crashLoop(s ha.Server) bool {
+	limit, window := t.Rules.RestartLimit, t.Rules.RestartWindow
+	if limit <= 0 || t.rec.Attempt > 1 || t.Unit.Wishes.Retries > 0 {
+		return false
+	}
+	restarts := 0
+	for _, at := range t.Unit.Earlier {
+		if t.Now.Sub(at) < window {
+			restarts++
+		}
+	}
+	if restarts < limit {
+		return false
+	}
+	why := fmt.Sprintf("instance %s was restarted %d times within %s, limit %d: it is left as it is until somebody has looked", s.ID, restarts, window, limit)
+	t.alarm(ha.AlarmCrashLoop, s.ID, "%s", why)
+	t.progress(ha.TaskStop, 1, "Skipping recovery for instance: %s as it was restarted too often", s.ID)
+	t.task(ha.TaskStop, ha.TaskReverted)
+	t.end(ha.StatusIgnored, "%s", why)
+	return true
 }
 
 // vmClock starts the time limit of a step. It is the row's, so that a takeover does not begin it anew.

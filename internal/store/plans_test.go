@@ -88,6 +88,18 @@ func hotPaths(ctx context.Context, s *store.Store, d seeded) []hotPath {
 			lease, _, err = s.Claim(ctx, ha.ClaimRequest{Owner: "me", TTL: time.Second, Fresh: d.fresh})
 			return err
 		}},
+		{"claiming an instance's unit", []string{"uniq_work0unit_key0ended"}, func() error {
+			n, err := s.Admit(ctx, ha.Report{
+				UUID: uuid.NewString(), Type: ha.TypeVM, Hostname: d.host, GeneratedTime: time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC),
+				Payload: ha.Payload{ha.KeyEvent: "LIFECYCLE", ha.KeyInstanceUUID: uuid.NewString(), ha.KeyVirDomainEvent: "STOPPED_FAILED"},
+			}, 3*time.Minute)
+			if err == nil {
+				_, key := n.UnitKey()
+				_, _, err = s.Claim(ctx, ha.ClaimRequest{Owner: "me", TTL: time.Second, Fresh: ha.Fresh{
+					NotificationUUID: n.UUID, Kind: ha.UnitInstance, Key: key, HostUUID: n.SourceHostUUID, SegmentUUID: d.fresh.SegmentUUID}})
+			}
+			return err
+		}},
 		{"loading again", []string{"notifications_unit_idx|notifications_twin_idx|notifications_pkey"}, func() error { _, err := s.Load(ctx, &lease); return err }},
 		{"beating", nil, func() error { _, err := s.Commit(ctx, &lease); return err }},
 		{"committing", []string{"uniq_notification0uuid", "journal_open_idx", "uniq_work0unit_key0ended", "uniq_claims0what"}, func() error {

@@ -167,6 +167,27 @@ func (s *Store) loadOthers(ctx context.Context, tx bun.Tx, u *ha.Unit) error {
 	}
 	err := tx.NewRaw(othersQuery, u.SegmentUUID, literal(u.Now.Add(-rules.RateWindow)), u.ID,
 		ha.UnitHost.Key(u.HostUUID), u.ID, u.HostUUID, u.ID, true).Scan(ctx, &got)
+	if err != nil {
+		return err
+	}
 	u.RecentStarts, u.HostUnit, u.InFlight = got.Recent, got.HostUnit, got.InFlight
+	key := rules.EarlierKey(u.Work)
+	if key == "" {
+		return nil
+	}
+	var rows []struct {
+		StartedAt        stamp  `bun:"started_at"`
+		NotificationUUID string `bun:"notification_uuid"`
+	}
+	err = tx.NewRaw(earlierQuery, key, u.ID, rules.EarlierLimit).Scan(ctx, &rows)
+	starts := make([]rules.Start, len(rows))
+	for i, r := range rows {
+		starts[i] = rules.Start{At: r.StartedAt.Time, Notification: r.NotificationUUID}
+	}
+	u.Earlier = rules.Starts(starts)
 	return err
 }
+
+// earlierQuery finds the starts of the latest ended units of a key. Index: uniq_work0unit_key0ended, as ended is the row's id.
+const earlierQuery = `SELECT started_at, notification_uuid FROM work WHERE unit_key = ? AND ended <> 0 AND started_at IS NOT NULL AND id <> ?
+ORDER BY ended DESC LIMIT ?`

@@ -248,6 +248,20 @@ func (t *tx) loadOthers(w *work, u *ha.Unit) {
 			u.RecentStarts++
 		}
 	}
+	if key := rules.EarlierKey(w.Work); key != "" {
+		var ended []*work
+		for _, o := range t.works {
+			if o.Key == key && o.EndedAt != nil && o.StartedAt != nil && o != w {
+				ended = append(ended, o)
+			}
+		}
+		slices.SortFunc(ended, func(a, b *work) int { return cmp.Compare(b.ID, a.ID) })
+		starts := make([]rules.Start, 0, len(ended))
+		for _, o := range ended[:min(len(ended), rules.EarlierLimit)] {
+			starts = append(starts, rules.Start{At: *o.StartedAt, Notification: o.NotificationUUID})
+		}
+		u.Earlier = rules.Starts(starts)
+	}
 	if o := t.active[ha.UnitHost.Key(w.HostUUID)]; o != nil && o != w {
 		u.HostUnit = o.ID
 	}

@@ -23,7 +23,37 @@ const (
 	QueueLimit   = 200
 	EnginesLimit = 1000
 	PausesLimit  = 1000
+	EarlierLimit = 100
 )
+
+// EarlierKey is the key of the units whose starts the plan of w counts, "" when it counts none.
+func EarlierKey(w ha.Work) string {
+	switch w.Kind {
+	case ha.UnitInstance:
+		return w.Key
+	case ha.UnitTakeBack:
+		return ha.UnitHost.Key(w.HostUUID)
+	}
+	return ""
+}
+
+// Start is when a unit's work began.
+type Start struct {
+	At           time.Time
+	Notification string
+}
+
+// Starts counts each notification once, by its latest unit: an operator's retry is no new failure. The order stays.
+func Starts(all []Start) (at []time.Time) {
+	seen := make(map[string]bool, len(all))
+	for _, s := range all {
+		if !seen[s.Notification] {
+			seen[s.Notification] = true
+			at = append(at, s.At)
+		}
+	}
+	return at
+}
 
 // IllegalMove is the error for a notification's status that may not follow the present one.
 func IllegalMove(uuid string, from, to ha.Status) error {

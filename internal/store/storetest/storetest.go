@@ -47,6 +47,7 @@ type Backend interface {
 	Journal(ctx context.Context, notification string, before int64, limit int) ([]ha.Entry, error)
 	Recovery(ctx context.Context, notification string) (ha.Work, error)
 	Wish(ctx context.Context, notification string, w ha.Wish) error
+	Outlook(ctx context.Context, segment string) (ha.Outlook, error)
 	Ping(ctx context.Context) error
 
 	Purge(ctx context.Context, ageDays, maxRows int) (rules.Purged, error)
@@ -63,14 +64,14 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 	}{
 		{"Segments", segments}, {"SegmentNames", segmentNames}, {"SegmentInUse", segmentInUse},
 		{"Hosts", hosts}, {"HostNames", hostNames}, {"HostInUse", hostInUse}, {"HostMaintenance", hostMaintenance},
-		{"Pauses", pauses}, {"EngineStates", engineStates},
+		{"Pauses", pauses}, {"EngineStates", engineStates}, {"Outlook", outlook},
 		{"Unknown", unknown}, {"LostCreate", lostCreate},
 		{"Pages", pages}, {"SortNulls", sortNulls}, {"Filters", filters}, {"BadMarkers", badMarkers},
 		{"AdmitStores", admitStores}, {"AdmitRules", admitRules}, {"AdmitMaintenance", admitMaintenance}, {"AdmitSignals", admitSignals},
 		{"AdmitOnce", admitOnce}, {"AdmitAgain", admitAgain}, {"AdmitWhileDeleted", admitWhileDeleted},
 		{"PollFresh", pollFresh}, {"PollUnits", pollUnits}, {"Engines", engines},
 		{"ClaimFresh", claimFresh}, {"ClaimRace", claimRace}, {"TakeoverRace", takeoverRace}, {"Fence", fence}, {"FenceRace", fenceRace},
-		{"Beat", beat}, {"UnitIsWhole", unitIsWhole}, {"UnitOfDeleted", unitOfDeleted}, {"Peers", peers}, {"Others", others},
+		{"Beat", beat}, {"UnitIsWhole", unitIsWhole}, {"UnitOfDeleted", unitOfDeleted}, {"Peers", peers}, {"Others", others}, {"Earlier", earlier},
 		{"SetNotification", setNotification}, {"Moves", moves}, {"MoveFields", moveFields}, {"RecoveryFields", recoveryFields},
 		{"Journal", journal}, {"Claims", claims}, {"SetHost", setHost}, {"Adopt", adopt}, {"EndUnit", endUnit}, {"Park", park},
 		{"StartUnit", startUnit}, {"TouchSegment", touchSegment}, {"GiveWay", giveWay}, {"GiveWayRace", giveWayRace},

@@ -266,6 +266,14 @@ func (PutItem) change()    {}
 func (WhileOpen) change()  {}
 func (FileDeath) change()  {}
 
+// The kinds of alarm of storage health.
+const (
+	AlarmStorage        Alarm = "storage"         // a host's storage failed: an episode is open
+	AlarmStorageBrake   Alarm = "storage_brake"   // several hosts' storage failed: nothing is touched
+	AlarmStorageUnknown Alarm = "storage_unknown" // nobody has said what needs the storage that failed: nothing is touched
+	AlarmStorageStuck   Alarm = "storage_stuck"   // an instance could not be set to error, or the host not be fenced or disabled
+)
+
 // AgentReport is what an agent says of its own host (STORAGE-HEALTH, "The agent"). (Epoch, Seq) orders reports: epoch is new at each
 // start of the agent, seq counts within it.
 type AgentReport struct {
@@ -275,6 +283,7 @@ type AgentReport struct {
 	TicketKey   []byte
 	Epoch, Seq  int64
 	URL         string
+	Domain      string // failure domain, "" when it names none
 	TotalBytes  int64
 	FreeBytes   int64
 	Checks      []Check

@@ -38,6 +38,9 @@ func (s *Store) Commit(ctx context.Context, l *ha.Lease, changes ...ha.Change) (
 		if err := c.flush(ctx); err != nil {
 			return err
 		}
+		if err := c.flushPlans(ctx); err != nil {
+			return err
+		}
 		told = len(c.events) > 0
 		return s.tell(ctx, tx, now, c.events...)
 	}, func(ctx context.Context) (bool, error) {
@@ -83,6 +86,7 @@ type commit struct {
 	moves     map[string]map[string]*vmoveRow // by notification and instance
 	puts      []*vmoveRow                     // those not written yet, each once
 	events    []ha.Event                      // to be told
+	plans     []ha.PlanBlob                   // of blobs, not written yet
 }
 
 func (c *commit) apply(ctx context.Context, change ha.Change) error {
@@ -123,7 +127,7 @@ func (c *commit) apply(ctx context.Context, change ha.Change) error {
 	case ha.Park:
 		return c.park(ctx, ch)
 	default:
-		return c.storage(ctx, change)
+		return c.blobs(ctx, change)
 	}
 }
 

@@ -26,7 +26,7 @@ func (s *Store) load(ctx context.Context, tx bun.Tx, id int64) (ha.Unit, error) 
 	}
 	u := ha.Unit{Work: row.work(now), Now: now}
 	for _, part := range []func(context.Context, bun.Tx, *ha.Unit) error{
-		s.loadSegmentAndHost, s.loadNotification, s.loadPeers, s.loadMoves, s.loadOthers, s.loadStorage,
+		s.loadSegmentAndHost, s.loadNotification, s.loadPeers, s.loadMoves, s.loadOthers, s.loadStorage, s.loadBlobs,
 	} {
 		if err := part(ctx, tx, &u); err != nil {
 			return ha.Unit{}, err

@@ -38,7 +38,8 @@ const (
 type AgentReport struct {
 	Epoch      int64           `json:"epoch"`
 	Seq        int64           `json:"seq"`
-	URL        string          `json:"url"` // where the agent serves its blobs, "" when it has none
+	URL        string          `json:"url"`              // where the agent serves its blobs, "" when it has none
+	Domain     string          `json:"domain,omitempty"` // failure domain: copies go to different ones first; the host's own when it names none
 	TotalBytes int64           `json:"total_bytes"`
 	FreeBytes  int64           `json:"free_bytes"` // of the blob directory's filesystem, 0 and 0 when it has none or it does not answer
 	Resources  []AgentResource `json:"resources"`
@@ -197,6 +198,7 @@ var (
 	agentReportRule = wrapped("report", openShape{
 		properties: []property{
 			{"epoch", integer}, {"seq", integer}, {"url", all(typed("string"), length(0, maxURL), descriptionRule)},
+			{"domain", all(typed("string"), length(0, maxURL), descriptionRule)},
 			{"total_bytes", integer}, {"free_bytes", integer}, {"resources", items(MaxResources, resourceRule)},
 			{"copies", items(MaxCopies, copyRule)}, {"transfers", items(MaxTransfers, transferRule)},
 		},
@@ -243,7 +245,7 @@ func (b Body) AgentReport() (AgentReport, error) {
 	if err != nil {
 		return AgentReport{}, err
 	}
-	r := AgentReport{Epoch: o.whole("epoch"), Seq: o.whole("seq"), URL: o.word("url"), TotalBytes: o.whole("total_bytes"), FreeBytes: o.whole("free_bytes")}
+	r := AgentReport{Epoch: o.whole("epoch"), Seq: o.whole("seq"), URL: o.word("url"), Domain: o.word("domain"), TotalBytes: o.whole("total_bytes"), FreeBytes: o.whole("free_bytes")}
 	seen := map[string]bool{}
 	for _, e := range o.objects("resources") {
 		at, _ := parseTime(e.word("checked_at"))

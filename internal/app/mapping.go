@@ -115,7 +115,7 @@ func rules(c *config.Config) plan.Rules {
 	e, s := c.Engine, c.Salvor
 	return plan.Rules{
 		MetadataKey: c.HostFailure.MetadataKey, EvacuateAll: c.HostFailure.EvacuateAll, IgnoreError: c.HostFailure.IgnoreErrored,
-		AddToAggregate: c.HostFailure.AddToAggregate, LeaveLocalDisk: s.LocalDisk == "leave", DisableReason: c.HostFailure.DisableReason, Threads: e.EvacuationsPerHost,
+		AddToAggregate: c.HostFailure.AddToAggregate, LeaveLocalDisk: s.LocalDisk == "leave", StorageAction: s.StorageFailureAction, DisableReason: c.HostFailure.DisableReason, Threads: e.EvacuationsPerHost,
 		VMMetadataKey: c.InstanceFailure.MetadataKey, ProcessAll: c.InstanceFailure.ProcessAll,
 		ProcessReason: c.ProcessFailure.DisableReason, WaitService: e.WaitAfterServiceUpdate, WaitEvacuation: e.WaitAfterEvacuation,
 		WaitPowerOff: e.WaitAfterPowerOff, WaitPowerOn: e.WaitAfterPowerOn, RetryInterval: e.RetryInterval, Expiry: e.ExpiredAfter,

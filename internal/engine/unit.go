@@ -251,7 +251,7 @@ func (u *unit) broken(ctx context.Context, cause error) {
 	if n := u.rows.Notification; n.UUID != "" && n.Status.CanBecome(ha.StatusFailed) {
 		changes = append(changes, ha.SetNotification{UUID: n.UUID, Status: ha.StatusFailed, Message: cause.Error()})
 	}
-	if u.rows.Kind == ha.UnitTakeBack {
+	if u.rows.NotificationUUID == "" { // nobody would file it anew
 		changes = append(changes, ha.Park{After: time.Minute})
 	} else {
 		changes = append(changes, ha.EndUnit{})

@@ -65,6 +65,8 @@ func (u *Unit) apply(c Change) {
 		u.setReservedFor(c.HostUUID, u.ID)
 	case Free:
 		u.setReservedFor(c.HostUUID, 0)
+	case SetEpisode, PutRun, PutItem:
+		u.applyStorage(c)
 	}
 }
 

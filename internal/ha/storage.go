@@ -240,7 +240,7 @@ type SetEpisode struct {
 	Ended   bool
 }
 
-// PutRun writes a run. One that was stopped by a clear makes the commit fail with ErrStale.
+// PutRun writes a run. One that was stopped by a clear meanwhile makes the commit fail with ErrStale.
 type PutRun struct{ Run Run }
 
 // PutItem inserts an item, or writes state and text of the one with its key.

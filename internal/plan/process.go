@@ -156,7 +156,11 @@ func (t *turn) processStarted() {
 		t.end(ha.StatusFinished, "")
 		return
 	}
-	t.act(ha.Act{Key: serviceKey(svc.Host), Kind: ha.ActService, Host: svc.Host, ServiceID: svc.ID, Enable: ptr(true)})
+	a := ha.Act{Key: serviceKey(svc.Host), Kind: ha.ActService, Host: svc.Host, ServiceID: svc.ID, Enable: ptr(true)}
+	if failed, held := t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonStorage); held { // it stays disabled, for that reason
+		a.Enable, a.Reason = ptr(false), failed.Detail
+	}
+	t.act(a)
 	t.look(LookServices, "")
 	t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
 }

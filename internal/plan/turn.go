@@ -38,6 +38,7 @@ func begin(v View) *turn {
 	t.Memory.NotBefore = cloned(v.Memory.NotBefore)
 	t.Memory.Since = cloned(v.Memory.Since)
 	t.Memory.Said = cloned(v.Memory.Said)
+	t.Memory.Unclear = cloned(v.Memory.Unclear)
 	for k := range v.InFlight {
 		t.acting[k] = true
 	}
@@ -236,6 +237,9 @@ func describe(a ha.Act) string {
 		}
 		return fmt.Sprintf("evacuate %s from %s", a.Instance, a.Host)
 	case ha.ActResetState:
+		if a.Reason != "" {
+			return fmt.Sprintf("reset state of %s to %s (%s)", a.Instance, a.State, a.Reason)
+		}
 		return fmt.Sprintf("reset state of %s to %s", a.Instance, a.State)
 	case ha.ActService:
 		s := "compute service of " + a.Host + ":"

@@ -23,7 +23,8 @@ type Rules struct {
 	DisableReason   string
 	Threads         int // host_failure_recovery_threads when the file sets it; 0: unlimited
 	VMMetadataKey   string
-	ProcessAll      bool // instance_failure.process_all_instances
+	StorageAction   string // storage_failure_action: error or evacuate
+	ProcessAll      bool   // instance_failure.process_all_instances
 	ProcessReason   string
 	WaitService     time.Duration // wait_period_after_service_update
 	WaitEvacuation  time.Duration
@@ -130,6 +131,7 @@ type Memory struct {
 	NotBefore map[string]time.Time // act key -> when it may be tried again
 	Since     map[string]time.Time // when something that is awaited began, by what it is
 	Said      map[string]bool      // alarms and progress written, so that an owner writes each once
+	Unclear   map[string]string    // resets of a storage unit whose answer was lost, by instance: what they were
 	Room      []string             // the hosts that could take instances when the wait for room began
 }
 
@@ -169,6 +171,8 @@ func Decide(v View) Decision {
 		return VM(v)
 	case ha.UnitProcess:
 		return Process(v)
+	case ha.UnitStorage:
+		return Storage(v)
 	default:
 		return TakeBack(v)
 	}

@@ -127,8 +127,8 @@ func (c *commit) storage(ctx context.Context, change ha.Change) error {
 	case ha.PutRun:
 		r := rowOfRun(ch.Run, c.now)
 		return c.must(ctx, ha.ErrStale, "UPDATE episode_runs SET state = ?, run_cursor = ?, done = ?, skipped = ?, failed = ?, why = ?, updated_at = ? "+
-			"WHERE episode_uuid = ? AND version = ? AND kind = ? AND state <> ?", r.State, r.Cursor, r.Done, r.Skipped, r.Failed, r.Why, literal(c.now),
-			r.EpisodeUUID, r.Version, r.Kind, ha.RunStopped)
+			"WHERE episode_uuid = ? AND version = ? AND kind = ? AND (state <> ? OR ? = ?)", r.State, r.Cursor, r.Done, r.Skipped, r.Failed, r.Why, literal(c.now),
+			r.EpisodeUUID, r.Version, r.Kind, ha.RunStopped, r.State, ha.RunStopped)
 	case ha.PutItem:
 		return c.putItem(ctx, ch.Item)
 	case ha.SuspectLocations:

@@ -181,7 +181,7 @@ func HoldRefused(e ha.Episode, h ha.Hold) error {
 	switch {
 	case !e.Open():
 		return &ha.ConflictError{Text: fmt.Sprintf("Episode %s was cleared by %s: there is nothing to hold or to let go on.", e.UUID, e.ClearedBy)}
-	case h.Off && e.Held.By == "" && e.Braked == "":
+	case h.Off && e.Held.By == "" && e.Braked == "" && e.Waiting == "":
 		return &ha.ConflictError{Text: fmt.Sprintf("Episode %s is not held.", e.UUID)}
 	}
 	return nil
@@ -193,10 +193,10 @@ func ApplyHold(e *ha.Episode, h ha.Hold, now time.Time) {
 		e.Held = ha.Held{By: Name(h.By), Why: Text(h.Reason, MaxText), Since: now}
 		return
 	}
-	e.Held = ha.Held{}
-	if e.Braked != "" {
+	if e.Held.By == "" || e.Braked != "" { // what it waits for, or is held by, is no concern any more
 		e.Braked, e.WaivedBy = "", Name(h.By)
 	}
+	e.Held = ha.Held{}
 }
 
 // SetEpisode makes of an episode what its owner wants; an operator's word about the brakes stands.

@@ -215,6 +215,14 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return conn, nil
 }
 
+// TryRabbit connects to one node of c's, logs in and opens a channel, and declares and sends nothing.
+func TryRabbit(ctx context.Context, c Rabbit, node RabbitNode) error {
+	c.Nodes = []RabbitNode{node}
+	r := &rabbit{conf: c}
+	defer r.Close()
+	return r.connect(ctx)
+}
+
 // Close ends the connection, and does not wait long for the broker's agreement.
 func (r *rabbit) Close() {
 	if r.conn != nil {

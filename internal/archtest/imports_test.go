@@ -16,7 +16,7 @@ var rooms = []struct {
 	{"0", "ha lease policy config telemetry", ""},
 	{"1", "plan wire", ""},
 	{"2", "engine service", "plan"},
-	{"2", "health blob", ""},
+	{"2", "doctor health blob", ""},
 	{"2", "client", "wire"},
 	{"2", "agent", "client wire"},
 	{"3", "store nova fencing keystone sim", ""},

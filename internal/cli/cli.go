@@ -111,7 +111,7 @@ the same API, the same masakari.conf.`,
 		demoCommand(env), simCommand(env),
 		segmentCommand(env), hostCommand(env), notificationCommand(env), vmoveCommand(env), recoveryCommand(env),
 		pauseCommand(env), resumeCommand(env),
-		dbCommand(env), fenceCommand(env), configCommand(env), policyCommand(env), statusCommand(env), versionCommand(),
+		dbCommand(env), fenceCommand(env), doctorCommand(env), configCommand(env), policyCommand(env), statusCommand(env), versionCommand(),
 	)
 	root.Version = versionText()
 	root.SetVersionTemplate("{{.Version}}\n")

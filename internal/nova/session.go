@@ -12,6 +12,8 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+
+	"github.com/salvor-ha/salvor/internal/ha"
 )
 
 // Microversions. At 2.95 and up an evacuated server stays stopped on its destination; below 2.53 services have no uuid
@@ -204,12 +206,7 @@ func computeRoot(endpoint string) (string, error) {
 
 // negotiate picks the microversion.
 func (c *Client) negotiate(ctx context.Context, e *endpoints) error {
-	var doc struct {
-		Version struct {
-			Version    string `json:"version"`
-			MinVersion string `json:"min_version"`
-		} `json:"version"`
-	}
+	var doc versionDoc
 	resp, err := c.provider.Request(ctx, http.MethodGet, e.compute, &gophercloud.RequestOpts{KeepResponseBody: true, OkCodes: okCodes})
 	if err != nil {
 		return err
@@ -218,15 +215,14 @@ func (c *Client) negotiate(ctx context.Context, e *endpoints) error {
 	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil {
 		return fmt.Errorf("Nova's versions at %s cannot be read: %w", e.compute, err)
 	}
-	low, okLow := minorOf(doc.Version.MinVersion)
-	high, okHigh := minorOf(doc.Version.Version)
-	if !okLow || !okHigh {
-		return fmt.Errorf("%s names no microversions: is it Nova?", e.compute)
+	var v ha.NovaVersions
+	if err := doc.read(&v); err != nil {
+		return fmt.Errorf("%s %w", e.compute, err)
 	}
-	if high < minMinor || low > maxMinor {
-		return fmt.Errorf("Nova offers microversions 2.%d to 2.%d; salvor needs one from 2.%d to 2.%d", low, high, minMinor, maxMinor)
+	if v.Used == 0 {
+		return fmt.Errorf("Nova offers microversions 2.%d to 2.%d; salvor needs one from 2.%d to 2.%d", v.Low, v.High, minMinor, maxMinor)
 	}
-	e.minor = min(high, maxMinor)
+	e.minor = v.Used
 	return nil
 }
 

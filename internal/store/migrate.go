@@ -129,6 +129,16 @@ func (s *Store) Missing(ctx context.Context) ([]string, error) {
 	if err != nil || version == "" {
 		return nil, err
 	}
+	want, err := s.tablesOf(version)
+	if err != nil {
+		return nil, err
+	}
+	have, err := s.present(ctx, want...)
+	return slices.DeleteFunc(want, func(t string) bool { return slices.Contains(have, t) }), err
+}
+
+// tablesOf are the tables of a version.
+func (s *Store) tablesOf(version string) ([]string, error) {
 	files, dir, err := s.migrationDir()
 	if err != nil {
 		return nil, err
@@ -146,8 +156,7 @@ func (s *Store) Missing(ctx context.Context) ([]string, error) {
 			want = append(want, m[1])
 		}
 	}
-	have, err := s.present(ctx, want...)
-	return slices.DeleteFunc(want, func(t string) bool { return slices.Contains(have, t) }), err
+	return want, nil
 }
 
 // CheckTables refuses a database that lacks tables of its version, and names them.

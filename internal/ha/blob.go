@@ -293,6 +293,24 @@ type (
 	}
 )
 
+// BlobDetails is a blob with its locations, dropped ones too, and its latest transfers, the newest first. Hosts are the names of all hosts in
+// them, by uuid.
+type BlobDetails struct {
+	Blob
+	Locations []Location
+	Transfers []Transfer
+	Hosts     map[string]string
+}
+
+// DropLocation is an operator's order to drop a copy. Force: although fewer than want_copies others are sure to be good; never the last.
+type DropLocation struct {
+	BlobUUID string
+	HostUUID string
+	By       string
+	Reason   string
+	Force    bool
+}
+
 // BlobCounts are for metrics: blobs and bytes by durability, and transfers under way.
 type BlobCounts struct {
 	Blobs     map[Durability]int64

@@ -170,3 +170,34 @@ func LoseRefused(b ha.Blob) error {
 	}
 	return nil
 }
+
+// StaleOrder names an order to hash a present copy again by when it was hashed last.
+func StaleOrder(o ha.AgentOrder, l ha.Location) ha.AgentOrder {
+	if l.VerifiedAt != nil {
+		o.ID = fmt.Sprintf("again-%d-%d", l.ID, l.VerifiedAt.Unix())
+	}
+	return o
+}
+
+// Sources are the hosts that a copy can be fetched from: first the one that was chosen, then the others. Of copies that do not count only the
+// one that was chosen for a rescue, and others like it, are given.
+func Sources(at []ha.Location, hosts map[string]ha.BlobHost, keys map[string][]byte, first string, rescue bool) []ha.OrderSource {
+	var sources []ha.OrderSource
+	for _, l := range at {
+		h, known := hosts[l.HostUUID]
+		good := l.State == ha.LocationPresent && !h.Failed
+		if !known || h.URL == "" || keys[l.HostUUID] == nil || h.Silent < 0 || h.Silent > ha.AgentSilence || !good && !rescue {
+			continue
+		}
+		s := ha.OrderSource{Host: h.UUID, Name: h.Name, URL: h.URL, Key: keys[l.HostUUID]}
+		if l.HostUUID == first {
+			sources = append([]ha.OrderSource{s}, sources...)
+		} else {
+			sources = append(sources, s)
+		}
+	}
+	return sources[:min(len(sources), maxSources)]
+}
+
+// maxSources bounds the sources of one order.
+const maxSources = 8

@@ -41,6 +41,9 @@ func (n noCloud) Providers(context.Context, string) ([]string, error) {
 func (n noCloud) Aggregates(context.Context) ([]ha.Aggregate, error) {
 	return nil, n.err("os-aggregates")
 }
+func (n noCloud) Room(context.Context, ha.Needs) ([]ha.Room, error) {
+	return nil, n.err("allocation_candidates")
+}
 func (n noCloud) Do(_ context.Context, act ha.Act) (ha.Outcome, error) {
 	err := n.err(string(act.Kind))
 	return ha.Outcome{Act: act, Err: err}, err

@@ -1,8 +1,11 @@
 package app
 
 import (
+	"github.com/salvor-ha/salvor/internal/agent"
+	"github.com/salvor-ha/salvor/internal/agent/disks"
 	"github.com/salvor-ha/salvor/internal/announce"
 	"github.com/salvor-ha/salvor/internal/api"
+	"github.com/salvor-ha/salvor/internal/client"
 	"github.com/salvor-ha/salvor/internal/engine"
 	"github.com/salvor-ha/salvor/internal/keystone"
 	"github.com/salvor-ha/salvor/internal/nova"
@@ -13,6 +16,8 @@ import (
 
 // The adapters fit the interfaces that their consumers declare.
 var (
+	_ agent.API               = (*client.Client)(nil)
+	_ disks.Prober            = disks.Children{}
 	_ announce.Outbox         = (*store.Store)(nil)
 	_ engine.Store            = (*store.Store)(nil)
 	_ engine.Store            = (*watched)(nil)
@@ -24,6 +29,8 @@ var (
 	_ service.ComputeServices = (*nova.Client)(nil)
 	_ service.ComputeServices = (*sim.Nova)(nil)
 	_ service.ComputeServices = noCloud{}
+	_ service.Cloud           = (*nova.Client)(nil)
+	_ service.Cloud           = noCloud{}
 	_ api.Authenticator       = (*keystone.Validator)(nil)
 	_ api.Authenticator       = api.NoAuth{}
 )

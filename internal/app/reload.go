@@ -43,13 +43,19 @@ func rulesSetter(e *engine.Engine, at *config.Config) func(*config.Config) {
 	}
 }
 
+// fenced reports whether something can power the host off, as far as this process's fencing file says.
+func (b *builder) fenced(host string) bool { return b.fencer != nil && b.fencer.Configured(host) }
+
 // handler makes the api's handler, and returns what a reload calls to make another.
 func (b *builder) handler(f *face, rows *store.Store, poke func()) (http.Handler, func(*config.Config) error, error) {
-	mk := func(c *config.Config, rules *policy.Enforcer) (http.Handler, error) {
+	mk := func(c *config.Config, enforcer *policy.Enforcer) (http.Handler, error) {
 		conf := apiConfig(c)
 		conf.Log = b.log
-		svc := service.New(counted{rows, b.metrics}, b.cloud, service.Config{DuplicateInterval: c.API.DuplicateInterval, Poke: poke, Log: b.log})
-		return api.New(conf, svc, f.auth, rules)
+		looks, _ := b.cloud.(service.Cloud) // each of them is: proofs.go
+		svc := service.New(counted{rows, b.metrics}, b.cloud, service.Config{
+			DuplicateInterval: c.API.DuplicateInterval, Poke: poke, Log: b.log, Cloud: looks, Rules: rules(c), Fenced: b.fenced,
+		})
+		return api.New(conf, svc, f.auth, enforcer)
 	}
 	first, err := mk(b.cfg, f.policy)
 	if err != nil {
@@ -58,11 +64,11 @@ func (b *builder) handler(f *face, rows *store.Store, poke func()) (http.Handler
 	now := &current{}
 	now.handler.Store(&first)
 	return now, func(c *config.Config) error {
-		rules, err := policy.New(policyConfig(c), b.log)
+		enforcer, err := policy.New(policyConfig(c), b.log)
 		if err != nil {
 			return err
 		}
-		next, err := mk(c, rules)
+		next, err := mk(c, enforcer)
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,8 @@ const (
 	KindNotification Kind = "notification"
 	KindVMove        Kind = "vmove"
 	KindRecovery     Kind = "recovery"
-	KindPause        Kind = "pause" // by segment, "" for everything
+	KindInstance     Kind = "instance" // Nova's
+	KindPause        Kind = "pause"    // by segment, "" for everything
 	KindEpisode      Kind = "episode"
 	KindCompute      Kind = "compute service" // Nova's, by host name
 )

@@ -84,3 +84,32 @@ type Estimate struct {
 	Moves time.Duration // from the first order to the last arrival
 	Text  string
 }
+
+// HostProspect is who is protected on a host, and why not.
+type HostProspect struct {
+	Name    string
+	Host    *Host    // nil: not registered
+	Segment *Segment // nil: in none
+	Service *Service // nil: Nova has none of that name
+	Rehearsal
+	Err string // its instances could not be listed, so nothing is known of them
+}
+
+// Wanted and Protected count the instances that are to be protected, and those of them that are.
+func (h HostProspect) Wanted() (n int) {
+	for _, p := range h.Moves {
+		if p.Wanted {
+			n++
+		}
+	}
+	return n
+}
+
+func (h HostProspect) Protected() (n int) {
+	for _, p := range h.Moves {
+		if p.Wanted && p.Protected {
+			n++
+		}
+	}
+	return n
+}

@@ -65,6 +65,9 @@ func Rehearse(v View, rooms map[ha.Needs]Room, blocks ...ha.Finding) ha.Rehearsa
 		}
 		r.Moves = append(r.Moves, p)
 	}
+	for _, room := range b.deaf {
+		r.Notes = append(r.Notes, finding(ha.FindingPlacement, "", "Placement cannot be asked who has room, so only the services' states are known: %s", room))
+	}
 	return r
 }
 

@@ -13,6 +13,7 @@ type seats struct {
 	t     *turn
 	rooms map[ha.Needs]Room
 	used  map[string]map[string]int64 // by host and resource class
+	deaf  []string                    // why Placement could not be asked
 }
 
 // seat walks the instance through the passes of the segment's method, as a recovery does.
@@ -20,6 +21,9 @@ func (b *seats) seat(m *ha.VMove, p *ha.Prospect) {
 	t := b.t
 	room, asked := b.rooms[p.Server.Needs]
 	p.Asked = asked && room.Err == ""
+	if asked && !p.Asked && !slices.Contains(b.deaf, room.Err) {
+		b.deaf = append(b.deaf, room.Err)
+	}
 	var lacks []ha.Finding
 	for on := true; on; {
 		pass := m.Pass

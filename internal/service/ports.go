@@ -10,6 +10,8 @@ import (
 // Store is what the use cases need of the rows. Every method is one transaction and durable when it returns nil.
 // Errors are ha's typed errors; what is temporary is *ha.UnavailableError.
 type Store interface {
+	StorageStore
+
 	Segments(ctx context.Context, f ha.SegmentFilter, p ha.Page) ([]ha.Segment, error)
 	Segment(ctx context.Context, uuid string) (ha.Segment, error)
 	// CreateSegment stores s (UUID set by the caller) and returns it with ID and CreatedAt; ExistsError by name, without
@@ -53,6 +55,8 @@ type Store interface {
 	Pauses(ctx context.Context) ([]ha.Pause, error)
 	SetPause(ctx context.Context, p ha.Pause) error
 	EndPause(ctx context.Context, segment string) error
+	// Outlook reads what a recovery of any host of the segment would begin with. NotFoundError.
+	Outlook(ctx context.Context, segment string) (ha.Outlook, error)
 	Ping(ctx context.Context) error
 }
 
@@ -60,4 +64,15 @@ type Store interface {
 type ComputeServices interface {
 	// HasComputeService reports whether Nova has a nova-compute of that host, whatever its state.
 	HasComputeService(ctx context.Context, host string) (bool, error)
+}
+
+// Cloud is what coverage and plans need of Nova: looks, as the engine takes them. Errors are *ha.CloudError. Each call ends in its time.
+type Cloud interface {
+	Services(ctx context.Context) ([]ha.Service, error)
+	Servers(ctx context.Context, host string) ([]ha.Server, error)
+	Server(ctx context.Context, id string) (ha.Server, error)
+	Migrations(ctx context.Context, host string) ([]ha.Migration, error)
+	Aggregates(ctx context.Context) ([]ha.Aggregate, error)
+	// Room lists the hosts that Placement offers for the needs, whatever their services' states.
+	Room(ctx context.Context, needs ha.Needs) ([]ha.Room, error)
 }

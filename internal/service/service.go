@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/plan"
 )
 
 // Config are the options of the use cases.
@@ -17,6 +18,12 @@ type Config struct {
 	// need not wait for its next poll. It must not block; nil when there is none.
 	Poke func()
 	Log  *slog.Logger
+
+	// Cloud is where coverage and plans look; nil: they cannot. Rules are the engine's, Fenced says whether something can power a
+	// host off.
+	Cloud  Cloud
+	Rules  plan.Rules
+	Fenced func(host string) bool
 }
 
 // maxJournal bounds how much of a journal recovery_workflow_details is made of: that answer has no pages. A recovery of 200
@@ -37,6 +44,9 @@ func New(store Store, compute ComputeServices, cfg Config) *Service {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Fenced == nil {
+		cfg.Fenced = func(string) bool { return false }
 	}
 	return &Service{store: store, compute: compute, cfg: cfg}
 }

@@ -53,6 +53,8 @@ func FaultOf(op Op, err error) (f *Fault, known bool) {
 		return faultf(http.StatusConflict, "Notification received from host %s of type %s is duplicate.", duplicate.Host, duplicate.Type)
 	case errors.As(err, &conflict):
 		return faultf(http.StatusConflict, "%s", conflict.Text)
+	case errors.As(err, &cloud) && op.Resource == "ext": // its reader is an operator of the cloud
+		return faultf(http.StatusServiceUnavailable, "Nova cannot be asked now: %s", cloud.Text)
 	case errors.As(err, &cloud) && cloud.Status == http.StatusForbidden:
 		return faultf(http.StatusForbidden, "%s", cloud.Text)
 	case errors.As(err, &cloud):
@@ -76,6 +78,8 @@ func notFoundFault(op Op, e *ha.NotFoundError) (*Fault, bool) {
 		return faultf(http.StatusBadRequest, "Compute service with name %s could not be found.", e.ID)
 	case e.Kind == ha.KindHost && op == ReportOp:
 		return faultf(http.StatusBadRequest, "Host with name %s could not be found.", e.ID)
+	case e.Kind == ha.KindInstance:
+		return faultf(http.StatusNotFound, "Instance %s could not be found in Nova.", e.ID)
 	case e.Kind == ha.KindHost && op.Resource == "ext":
 		return faultf(http.StatusNotFound, "Host with name %s could not be found.", e.ID)
 	case e.Kind == ha.KindHost && e.Under != "":

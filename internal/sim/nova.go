@@ -216,7 +216,7 @@ var actionOf = map[ha.ActKind]string{
 // plan makes the request of an act and what carries it out; nil for an unknown kind.
 func (n *Nova) plan(act ha.Act, put *Service) (Request, handler) {
 	if name := actionOf[act.Kind]; name != "" {
-		r := Request{Method: "POST", Path: computePath + "/servers/" + act.Instance + "/action", Action: name, Instance: act.Instance}
+		r := Request{Method: "POST", Path: computePath + "/servers/" + act.Instance + "/action", Action: name, Instance: act.Instance, Body: act.State}
 		a := ServerAction{Name: name, Host: act.Target, State: act.State, Reason: act.Reason}
 		return r, func() (time.Duration, error) { return 0, n.c.perform(n.o.Caller, act.Instance, a) }
 	}

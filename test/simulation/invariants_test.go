@@ -40,6 +40,9 @@ func (w *world) wrote(l *link, lease ha.Lease, changes []ha.Change) {
 	w.mu.Unlock()
 	for _, c := range changes {
 		w.changed(lease, key, c)
+		if w.disks != nil {
+			w.disks.wrote(c)
+		}
 	}
 }
 
@@ -205,6 +208,9 @@ func (w *world) checkClaims() {
 	for _, s := range services {
 		_, forced := w.claims[s.Host+" forced_down recovery"]
 		_, disabled := w.claims[s.Host+" disabled recovery"]
+		if _, storage := w.claims[s.Host+" disabled storage"]; storage {
+			disabled = true
+		}
 		var text string
 		switch {
 		case s.ForcedDown && !forced:

@@ -80,6 +80,7 @@ type world struct {
 	strikes int
 	quiet   bool // the chaos is over
 	orders  atomic.Int32
+	disks   *disks // nil: the hosts have no agents
 }
 
 // process is one engine.

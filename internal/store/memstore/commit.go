@@ -82,7 +82,7 @@ func (t *tx) apply(w *work, l ha.Lease, change ha.Change) error {
 			put(t, &w.nextLook, t.now.Add(c.After))
 		}
 	default:
-		return t.storageChange(w, change)
+		return t.blobChange(w, change)
 	}
 	return nil
 }

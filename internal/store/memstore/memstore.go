@@ -72,6 +72,7 @@ type Store struct {
 	shippers     map[string]ha.Shipping
 	pauses       map[string]ha.Pause // by segment, "" for everything
 	storage      storageRows
+	blobs        blobRows
 }
 
 type segment struct {
@@ -121,7 +122,7 @@ func New(c Config) *Store {
 		works: map[int64]*work{}, worksOf: map[string][]*work{}, active: map[string]*work{}, activeOn: map[string]map[int64]*work{},
 		started: map[string][]*work{}, journal: map[int64][]*ha.Entry{}, written: map[entryKey]bool{},
 		claims: map[claimKey]*ha.Claim{}, claimsOn: map[string][]*ha.Claim{}, engines: map[string]*engine{}, pauses: map[string]ha.Pause{},
-		storage: newStorageRows(),
+		storage: newStorageRows(), blobs: newBlobRows(),
 	}
 }
 

@@ -212,6 +212,7 @@ func (t *tx) load(w *work) ha.Unit {
 	slices.SortFunc(u.Open, trueOrder)
 	t.loadOthers(w, &u)
 	t.loadStorage(w, &u)
+	t.loadBlobs(w, &u)
 	return u
 }
 

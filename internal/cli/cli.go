@@ -107,7 +107,7 @@ the same API, the same masakari.conf.`,
 		&cobra.Group{ID: groupOperate, Title: "Operate:"},
 	)
 	root.AddCommand(
-		serveCommand(env), apiCommand(env), engineCommand(env),
+		serveCommand(env), apiCommand(env), engineCommand(env), agentCommand(env),
 		demoCommand(env), simCommand(env),
 		segmentCommand(env), hostCommand(env), notificationCommand(env), vmoveCommand(env), recoveryCommand(env),
 		pauseCommand(env), resumeCommand(env),

@@ -107,7 +107,7 @@ func run(cmd *cobra.Command, a *app.App) error {
 	case a.URL() != "":
 		fmt.Fprintf(cmd.OutOrStdout(), "listening on %s\n", a.URL())
 	default:
-		fmt.Fprintf(cmd.OutOrStdout(), "engine %s is running\n", a.Name())
+		fmt.Fprintf(cmd.OutOrStdout(), "%s %s is running\n", cmd.Name(), a.Name())
 	}
 	return errors.Join(a.Run(cmd.Context()), a.Close())
 }

@@ -20,6 +20,8 @@ type Config struct {
 	URL  string       // of the service, with or without /v1; "": Auth says where it is
 	Auth Auth         // nil: no authentication, for a server with auth_strategy = noauth2
 	HTTP *http.Client // nil: one with a time limit of a minute
+	// AgentKey is a host's own key, for its agent: it goes instead of a token.
+	AgentKey string
 }
 
 // Auth gives a client what it needs of Keystone.
@@ -97,7 +99,9 @@ func (c *Client) try(ctx context.Context, method, path string, in, out any, fres
 		return err
 	}
 	req.Header.Set(wire.VersionHeader, wire.MaxVersion.Header())
-	if c.cfg.Auth != nil {
+	if c.cfg.AgentKey != "" {
+		req.Header.Set(wire.AgentKeyHeader, c.cfg.AgentKey)
+	} else if c.cfg.Auth != nil {
 		token, err := c.cfg.Auth.Token(ctx, fresh)
 		if err != nil {
 			return err

@@ -21,6 +21,7 @@ type Config struct {
 	CORS            CORS            // [cors]
 	WSGI            WSGI            // [wsgi]
 	Salvor          Salvor          // [salvor]
+	Agent           Agent           // [agent]
 
 	transport Secret // [DEFAULT] transport_url
 	settings  []Setting
@@ -228,6 +229,11 @@ type Salvor struct {
 	NovaTimeout          time.Duration
 	AutoReturn           bool
 	HealthyDelay         time.Duration
+	AutoReturnLimit      int // 0: none
+	AutoReturnWindow     time.Duration
+	InstanceClasses      []InstanceClass
+	InstanceRestartLimit int // 0: none
+	RestartWindow        time.Duration
 	LocalDisk            string // evacuate or leave
 	StorageFailureAction string // error or evacuate
 	LeaseTTL             time.Duration
@@ -241,6 +247,7 @@ type Salvor struct {
 	WebhookSecret            Secret
 	WebhookTimeout           time.Duration
 	WebhookGiveUp            time.Duration
+	TraceURL                 string
 	OutboxMaxRows            int    // per destination
 	MetricsListen            string // "": no listener
 }

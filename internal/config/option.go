@@ -92,7 +92,7 @@ func Options() []Option {
 	for _, part := range [][]Option{
 		apiOptions(), engineOptions(), novaOptions(), logOptions(), otherDefaultOptions(),
 		keystoneOptions(), databaseOptions(), failureOptions(), flowOptions(), messagingOptions(), httpOptions(),
-		salvorOptions(), unusedGroupOptions(),
+		salvorOptions(), agentOptions(), unusedGroupOptions(),
 	} {
 		all = append(all, part...)
 	}

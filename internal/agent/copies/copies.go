@@ -1,0 +1,260 @@
+package copies
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/wire"
+)
+
+// Config is how copies are kept.
+type Config struct {
+	Dir      string
+	Parallel int           // copies that arrive at a time
+	Serving  int           // requests that are served at a time
+	Interval time.Duration // after which a copy is hashed again
+	Rate     int64         // of that in the background, bytes per second
+	Pass     time.Duration // between two looks at what there is
+	Patience time.Duration // without a byte from any source, before an order to copy has failed
+	Stall    time.Duration // without a byte from one source, before the next is tried
+	HTTP     *http.Client  // without a time limit for the whole; nil: a plain one
+	Log      *slog.Logger
+	// Ready fails while the directory is not what it should be: its filesystem failed, or is not mounted. Then nothing is written, and nothing
+	// counts as missing. It may hang with the filesystem.
+	Ready func() error
+	// Changed says that there is something to report; Stale that a ticket was refused: the orders should be asked for again. Neither may block.
+	Changed, Stale func()
+	// Key is what tickets are checked with, and this host's uuid; nil and "" before the first answer of the API.
+	Key func() (key []byte, host string)
+}
+
+// Bounds of what is kept for the next report. Beyond them the background waits, and no more orders are taken.
+const (
+	maxNews = 2000
+	maxJobs = 2000
+)
+
+// remembered is for how long an order whose end was told is not carried out again: an answer that was under way may still name it.
+const remembered = 30 * time.Second
+
+// Copies are one host's.
+type Copies struct {
+	cfg   Config
+	store *Store
+	in    chan struct{} // slots
+	check chan struct{}
+	out   chan struct{}
+
+	served, fetched atomic.Int64 // bytes of blobs since the start
+
+	mu    sync.Mutex
+	ctx   context.Context // of Run; nil before
+	work  sync.WaitGroup
+	jobs  map[string]*job   // by the order's id
+	news  map[string]news   // by blob: the last word on each
+	room  chan struct{}     // closed and renewed when news were told
+	locks map[string]*bolts // by blob
+	turn  uint64
+}
+
+// news is the last word on a copy. turn tells it from a later one.
+type news struct {
+	copy wire.AgentCopy
+	turn uint64
+}
+
+// New returns what keeps copies in a directory; it touches nothing.
+func New(cfg Config) *Copies {
+	if cfg.HTTP == nil {
+		cfg.HTTP = &http.Client{}
+	}
+	return &Copies{
+		cfg: cfg, store: NewStore(cfg.Dir), in: make(chan struct{}, cfg.Parallel), check: make(chan struct{}, 1), out: make(chan struct{}, cfg.Serving),
+		jobs: map[string]*job{}, news: map[string]news{}, room: make(chan struct{}), locks: map[string]*bolts{},
+	}
+}
+
+// drained is how long a stop waits for work that may hang.
+const drained = 3 * time.Second
+
+// Run hashes in the background and carries orders out until ctx ends. Copies under way are broken off and go on after the next start.
+func (c *Copies) Run(ctx context.Context) {
+	c.mu.Lock()
+	c.ctx = ctx
+	for _, j := range c.jobs {
+		c.begin(j)
+	}
+	c.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.patrol(ctx)
+		c.work.Wait()
+	}()
+	<-ctx.Done()
+	select {
+	case <-done:
+	case <-time.After(drained): // it hangs with the filesystem, and ends with the process
+	}
+}
+
+// SetOrders takes over what is open for this host. Orders that are known keep on, with newer sources and tickets.
+func (c *Copies) SetOrders(orders []wire.AgentOrder) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range orders {
+		j, known := c.jobs[o.ID]
+		switch {
+		case o.Kind == wire.OrderCancel:
+			c.cancel(o)
+		case known && j.isTold() && time.Since(j.toldAt) > remembered:
+			delete(c.jobs, o.ID)
+			c.add(o)
+		case known:
+			j.renew(o)
+		default:
+			c.add(o)
+		}
+	}
+}
+
+func (c *Copies) add(o wire.AgentOrder) {
+	if len(c.jobs) >= maxJobs {
+		return // it comes again
+	}
+	j := newJob(o)
+	c.jobs[o.ID] = j
+	if c.ctx != nil {
+		c.begin(j)
+	}
+}
+
+func (c *Copies) begin(j *job) {
+	ctx := c.ctx
+	if ctx.Err() != nil || j.ended() {
+		return
+	}
+	ctx, j.stop = context.WithCancelCause(ctx)
+	c.work.Go(func() {
+		defer j.stop(nil)
+		err := c.carryOut(ctx, j)
+		if err != nil && c.ctx.Err() != nil {
+			return // the agent stops: the order is still open
+		}
+		j.end(err)
+		level := slog.LevelInfo
+		if err != nil {
+			level = slog.LevelWarn
+		}
+		c.cfg.Log.Log(context.WithoutCancel(ctx), level, "an order has ended", "order", j.id, "kind", j.kind, "blob", j.blob, "bytes", j.bytes.Load(), "error", err)
+		c.cfg.Changed()
+	})
+}
+
+var errCancelled = errors.New("cancelled")
+
+// cancel stops the copy with the order's id; where there is none it is done already. The order's end is that of the copy, which has failed.
+func (c *Copies) cancel(o wire.AgentOrder) {
+	j, known := c.jobs[o.ID]
+	switch {
+	case !known:
+		j = newJob(o)
+		j.end(errCancelled)
+		c.jobs[o.ID] = j
+		c.cfg.Changed()
+	case !j.ended() && j.stop != nil:
+		j.stop(errCancelled)
+	case !j.ended():
+		j.end(errCancelled)
+	default:
+		j.renew(o)
+	}
+}
+
+// carryOut does what an order says. One that was done already is done at once.
+func (c *Copies) carryOut(ctx context.Context, j *job) error {
+	slots := c.check
+	if j.kind == wire.OrderCopy {
+		slots = c.in
+	}
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	unlock, err := c.lock(ctx, j.blob)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := c.cfg.Ready(); err != nil {
+		return err
+	}
+	switch j.kind {
+	case wire.OrderCopy:
+		return c.pull(ctx, j)
+	case wire.OrderVerify:
+		return c.verify(ctx, j)
+	case wire.OrderRestore:
+		return c.restore(ctx, j)
+	case wire.OrderDrop:
+		return c.drop(j)
+	default:
+		return errors.New("an agent of this version does not know such an order")
+	}
+}
+
+func (c *Copies) drop(j *job) error {
+	if err := c.store.drop(j.blob); err != nil {
+		return err
+	}
+	c.tell(wire.AgentCopy{Blob: j.blob, State: "missing"})
+	return nil
+}
+
+// tell keeps a word on a copy for the next report.
+func (c *Copies) tell(w wire.AgentCopy) {
+	c.mu.Lock()
+	c.turn++
+	c.news[w.Blob] = news{w, c.turn}
+	c.mu.Unlock()
+	c.cfg.Changed()
+}
+
+// bolts is a lock on one blob, and who waits for it.
+type bolts struct {
+	held    chan struct{}
+	waiting int
+}
+
+// lock keeps others from the files of a blob.
+func (c *Copies) lock(ctx context.Context, blob string) (unlock func(), err error) {
+	c.mu.Lock()
+	b := c.locks[blob]
+	if b == nil {
+		b = &bolts{held: make(chan struct{}, 1)}
+		c.locks[blob] = b
+	}
+	b.waiting++
+	c.mu.Unlock()
+	leave := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if b.waiting--; b.waiting == 0 {
+			delete(c.locks, blob)
+		}
+	}
+	select {
+	case b.held <- struct{}{}:
+		return func() { <-b.held; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,189 @@
+package copies
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/wire"
+)
+
+// job is an order, and how it stands.
+type job struct {
+	id, kind, blob string
+	size           int64
+	sum            string
+	bytes          atomic.Int64            // that have arrived
+	stop           context.CancelCauseFunc // nil before it has begun
+
+	mu      sync.Mutex
+	sources []wire.AgentSource
+	renewed chan struct{} // closed and replaced when the sources are
+	state   string        // running, done, failed
+	err     string
+	toldAt  time.Time // when its end was told; zero: not yet
+}
+
+func newJob(o wire.AgentOrder) *job {
+	return &job{id: o.ID, kind: o.Kind, blob: o.Blob, size: o.Size, sum: o.SHA256, sources: o.Sources, renewed: make(chan struct{}), state: "running"}
+}
+
+func (j *job) ended() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.state != "running"
+}
+
+func (j *job) isTold() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return !j.toldAt.IsZero()
+}
+
+// renew takes newer sources; the end of one that has ended is told again.
+func (j *job) renew(o wire.AgentOrder) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.toldAt = time.Time{}
+	if len(o.Sources) > 0 && !slices.Equal(j.sources, o.Sources) {
+		j.sources = o.Sources
+		close(j.renewed)
+		j.renewed = make(chan struct{})
+	}
+}
+
+func (j *job) from() ([]wire.AgentSource, <-chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.sources, j.renewed
+}
+
+// trouble is said while it goes on.
+func (j *job) trouble(text string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.err = text
+}
+
+func (j *job) end(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.state, j.err = "done", ""
+	if err != nil {
+		j.state, j.err = "failed", err.Error()
+	}
+}
+
+// told is what a report says of it.
+func (j *job) told() wire.AgentTransfer {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return wire.AgentTransfer{ID: j.id, State: j.state, Bytes: j.bytes.Load(), Error: Plain(j.err)}
+}
+
+// Plain is a text of one line that the API takes.
+func Plain(s string) string {
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r > 0xFFFD || r >= 0x7f && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+	if r := []rune(s); len(r) > wire.MaxDetail {
+		return string(r[:wire.MaxDetail])
+	}
+	return s
+}
+
+// Batch is what one report says of copies and orders.
+type Batch struct {
+	Copies    []wire.AgentCopy
+	Transfers []wire.AgentTransfer
+	More      bool // there is more to tell
+	turns     map[string]uint64
+}
+
+// Batch returns what there is to report: the ends of orders before how others stand.
+func (c *Copies) Batch() Batch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := Batch{turns: map[string]uint64{}}
+	for blob, n := range c.news {
+		if len(b.Copies) == wire.MaxCopies {
+			b.More = true
+			break
+		}
+		b.Copies = append(b.Copies, n.copy)
+		b.turns[blob] = n.turn
+	}
+	var under []wire.AgentTransfer
+	for id, j := range c.jobs {
+		t := j.told()
+		switch {
+		case j.isTold():
+			if time.Since(j.toldAt) > remembered {
+				delete(c.jobs, id)
+			}
+		case t.State == "running":
+			if t.Bytes > 0 || t.Error != "" {
+				under = append(under, t)
+			}
+		case len(b.Transfers) == wire.MaxTransfers:
+			b.More = true
+		case t.State == "done" && c.unheard(j.blob, b):
+			b.More = true // first what it came to
+		default:
+			b.Transfers = append(b.Transfers, t)
+		}
+	}
+	b.Transfers = append(b.Transfers, under[:min(len(under), wire.MaxTransfers-len(b.Transfers))]...)
+	return b
+}
+
+// unheard reports whether there is news of the blob that this batch does not tell.
+func (c *Copies) unheard(blob string, b Batch) bool {
+	_, there := c.news[blob]
+	_, told := b.turns[blob]
+	return there && !told
+}
+
+// Accepted says that the API has taken the batch.
+func (c *Copies) Accepted(b Batch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for blob, turn := range b.turns {
+		if c.news[blob].turn == turn {
+			delete(c.news, blob)
+		}
+	}
+	for _, t := range b.Transfers {
+		if j := c.jobs[t.ID]; j != nil && t.State != "running" {
+			j.mu.Lock()
+			j.toldAt = time.Now()
+			j.mu.Unlock()
+		}
+	}
+	close(c.room)
+	c.room = make(chan struct{})
+}
+
+// spare waits until there is room for more news: while the API is away, the background stands still.
+func (c *Copies) spare(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		full, room := len(c.news) >= maxNews, c.room
+		c.mu.Unlock()
+		if !full {
+			return nil
+		}
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

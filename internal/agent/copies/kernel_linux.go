@@ -1,0 +1,25 @@
+package copies
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"syscall"
+)
+
+// lowPriority lets this goroutine's thread read when nobody else wants the disk, and compute when nobody else does. The goroutine keeps its
+// thread to its end.
+func lowPriority() {
+	const process, idle = 1, 3 << 13 // IOPRIO_WHO_PROCESS, IOPRIO_CLASS_IDLE
+	runtime.LockOSThread()
+	_, _, _ = syscall.Syscall(syscall.SYS_IOPRIO_SET, process, 0, idle)
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19)
+}
+
+// dropCache lets the kernel forget a file's pages.
+func dropCache(f *os.File) {
+	const dontNeed = 4 // POSIX_FADV_DONTNEED
+	_, _, _ = syscall.Syscall6(syscall.SYS_FADVISE64, f.Fd(), 0, 0, dontNeed, 0, 0)
+}
+
+func readOnlyError(err error) bool { return errors.Is(err, syscall.EROFS) }

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package disks
+
+import "syscall"
+
+func ofItsOwn() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -93,7 +93,7 @@ func TestEveryOptionArrives(t *testing.T) {
 		not  []string // set elsewhere, or of no option
 	}{
 		{"plan.Rules", rules(c), nil},
-		{"nova.Config", novaConfig(c), []string{"Observe"}},
+		{"nova.Config", novaConfig(c), []string{"Observe", "Trace"}},
 		{"keystone.Config", keystoneConfig(c), []string{"CacheSize"}},
 		{"api.Config", apiConfig(c), []string{"Log", "HealthDisabled", "RequestTimeout"}},
 		{"api.CORS", apiConfig(c).CORS, nil},

@@ -73,6 +73,7 @@ type builder struct {
 	fencing *Fencing // the same
 
 	metrics *telemetry.Metrics
+	traces  *telemetry.Traces // nil: nothing is traced
 
 	announce     *store.Announce // nil: nobody is told
 	destinations []announce.Destination
@@ -81,6 +82,9 @@ type builder struct {
 
 // build checks all that the configuration can tell before it touches the database.
 func (b *builder) build(ctx context.Context) error {
+	if err := b.makeTraces(ctx); err != nil {
+		return err
+	}
 	if err := b.makeCloud(); err != nil {
 		return err
 	}
@@ -135,6 +139,7 @@ func (b *builder) build(ctx context.Context) error {
 	b.app.parts = append(b.app.parts, part{"engine", func(ctx context.Context) error { e.Run(ctx); return nil }})
 	b.addRehearsals(rows)
 	b.addShipper(rows)
+	b.addTraces()
 	return nil
 }
 
@@ -170,6 +175,7 @@ func (b *builder) makeCloud() error {
 	case len(missing) == 0:
 		conf := novaConfig(b.cfg)
 		conf.Observe = func(op string, class ha.Class, took time.Duration) { b.metrics.CloudCall(op, string(class), took) }
+		conf.Trace = tracedCall(b.traces)
 		client, err := nova.New(conf)
 		if err != nil {
 			return fmt.Errorf("nova: %w ([DEFAULT] os_privileged_user_auth_url, nova_catalog_admin_info, nova_ca_certificates_file)", err)
@@ -202,7 +208,7 @@ func (b *builder) makeEngine(rows *store.Store) *engine.Engine {
 	return engine.New(engine.Config{
 		Name: b.app.name, Host: e.Host, Version: Version, TTL: s.LeaseTTL, Tick: s.LeaseTick, Poll: s.PollInterval,
 		DrainTimeout: s.DrainTimeout, CallTimeout: s.NovaTimeout, Concurrency: s.NovaConcurrencyMax, Rules: rules(b.cfg), Log: b.log,
-		Observe: observer(b.metrics),
+		Observe: traced(observer(b.metrics), b.traces),
 	}, watch(rows, b.metrics, b.log), b.cloud, b.fencer)
 }
 

@@ -132,6 +132,7 @@ var libraries = []struct{ library, where string }{
 	{"github.com/rabbitmq/amqp091-go", "internal/announce"},
 	{"github.com/prometheus/client_golang", "internal/telemetry"},
 	{"go.opentelemetry.io", "internal/telemetry"},
+	{"go.opentelemetry.io", "internal/telemetry"},
 	{"github.com/spf13/cobra", "internal/cli"},
 	{"github.com/spf13/pflag", "internal/cli"},
 	{"charm.land", "internal/cli internal/demo"},

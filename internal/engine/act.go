@@ -21,28 +21,39 @@ func (u *unit) send(acts []ha.Act) {
 			a.SendBy = limit
 		}
 		u.flying[a.Key] = a.Kind
-		do := u.do
-		if a.Kind == ha.ActFence {
-			do = u.fence
-		}
-		u.group.Go(func() { u.done(do(a)) })
+		u.group.Go(func() { u.done(u.carryOut(a)) })
 	}
 }
 
+func (u *unit) carryOut(a ha.Act) ha.Outcome {
+	ctx, do := u.acts, u.do
+	if a.Kind == ha.ActFence {
+		do = u.fence
+	}
+	if span := u.e.cfg.Observe.Act; span != nil {
+		var end func(ha.Class)
+		ctx, end = span(ctx, a)
+		out := do(ctx, a)
+		end(ha.ClassOf(out.Err))
+		return out
+	}
+	return do(ctx, a)
+}
+
 // do sends one act, at most once, under the process's limit and within the lease.
-func (u *unit) do(a ha.Act) ha.Outcome {
+func (u *unit) do(ctx context.Context, a ha.Act) ha.Outcome {
 	began := time.Now()
 	fail := func(class ha.Class, text string) ha.Outcome {
 		return ha.Outcome{Act: a, Err: &ha.CloudError{Class: class, Op: string(a.Kind) + " " + a.Key, Text: text}, At: u.now()}
 	}
-	if err := u.e.limiter.acquire(u.acts); err != nil {
+	if err := u.e.limiter.acquire(ctx); err != nil {
 		return fail(ha.ClassNotSent, "the lease ended before it could be sent")
 	}
 	if time.Now().After(a.SendBy) {
 		u.e.limiter.release(ha.ClassNotSent)
 		return fail(ha.ClassNotSent, "its time to be sent had passed")
 	}
-	ctx, cancel := context.WithTimeout(u.acts, u.e.cfg.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, u.e.cfg.CallTimeout)
 	out, err := u.e.cloud.Do(ctx, a)
 	cancel()
 	class := ha.ClassOf(err)
@@ -56,9 +67,9 @@ func (u *unit) do(a ha.Act) ha.Outcome {
 
 // fence powers a host off within the lease. It is no call to Nova: its methods have their own deadlines, and Nova's limit is not
 // its own.
-func (u *unit) fence(a ha.Act) ha.Outcome {
+func (u *unit) fence(ctx context.Context, a ha.Act) ha.Outcome {
 	began := time.Now()
-	seen, err := u.e.fencer.Fence(u.acts, a.Host)
+	seen, err := u.e.fencer.Fence(ctx, a.Host)
 	out := ha.Outcome{Act: a, Fence: &seen}
 	switch {
 	case u.acts.Err() != nil && !seen.Off: // cut short: it may have been done, and says nothing of the host

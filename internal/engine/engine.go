@@ -32,12 +32,16 @@ type Config struct {
 	Observe      Observer
 }
 
-// Observer is told what the engine does, for metrics. Any field may be nil.
+// Observer is told what the engine does, for metrics and traces. Any field may be nil.
 type Observer struct {
 	Claimed func(kind ha.UnitKind, takeover bool)
 	Ended   func(kind ha.UnitKind, status ha.Status, took time.Duration)
 	Acted   func(kind ha.ActKind, class ha.Class, took time.Duration)
 	Held    func(units, limit int)
+
+	// Unit and Act begin a span of a trace: of an owner's work on a unit, and of one act within it. end takes how it ended.
+	Unit func(ctx context.Context, w ha.Work) (_ context.Context, end func(status string))
+	Act  func(ctx context.Context, a ha.Act) (_ context.Context, end func(class ha.Class))
 }
 
 // Engine claims units of work and carries them out until Run's context ends.

@@ -62,6 +62,11 @@ func (u *unit) now() time.Time { return u.dbNow.Add(time.Since(u.local)) }
 
 // run takes turns until the unit ends, is parked, is another's, or ctx (the guard's) ends.
 func (u *unit) run(ctx context.Context) {
+	if span := u.e.cfg.Observe.Unit; span != nil {
+		var end func(string)
+		ctx, end = span(ctx, u.rows.Work)
+		defer func() { end(string(u.rows.Notification.Status)) }()
+	}
 	u.acts, u.stop = context.WithCancel(ctx)
 	defer func() {
 		if ctx.Err() != nil {

@@ -43,8 +43,8 @@ func (c *Client) get(ctx context.Context, name, path string, query url.Values, o
 type rootOf func(*endpoints) (root string, headers map[string]string, err error)
 
 func (c *Client) read(ctx context.Context, o op, query url.Values, out any, root rootOf) (err error) {
-	began := time.Now()
-	defer func() { c.observe(o, err, began) }()
+	ctx, end := c.observed(ctx, o)
+	defer func() { end(err) }()
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	e, err := c.ready(ctx)
@@ -76,8 +76,8 @@ func (c *Client) read(ctx context.Context, o op, query url.Values, out any, root
 
 // send carries an act out, and reads the answer's body into out unless that is nil.
 func (c *Client) send(ctx context.Context, o op, body any, sendBy time.Time, out any) (err error) {
-	began := time.Now()
-	defer func() { c.observe(o, err, began) }()
+	ctx, end := c.observed(ctx, o)
+	defer func() { end(err) }()
 	f := &flight{ctx: ctx, sendBy: sendBy, order: o.name == string(ha.ActEvacuate)}
 	if err := f.check(); err != nil {
 		return c.actError(o, f, err)
@@ -122,9 +122,19 @@ func (c *Client) tagged(ctx context.Context, headers map[string]string) map[stri
 	return headers
 }
 
-func (c *Client) observe(o op, err error, began time.Time) {
-	if c.cfg.Observe != nil {
-		c.cfg.Observe(o.name, ha.ClassOf(err), time.Since(began))
+// observed begins to watch a call, for metrics and traces; end takes its error.
+func (c *Client) observed(ctx context.Context, o op) (_ context.Context, end func(error)) {
+	began := time.Now()
+	spanned := func(ha.Class) {}
+	if c.cfg.Trace != nil {
+		ctx, spanned = c.cfg.Trace(ctx, o.name)
+	}
+	return ctx, func(err error) {
+		class := ha.ClassOf(err)
+		spanned(class)
+		if c.cfg.Observe != nil {
+			c.cfg.Observe(o.name, class, time.Since(began))
+		}
 	}
 }
 

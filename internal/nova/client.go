@@ -47,6 +47,8 @@ type Config struct {
 	// Observe, if not nil, is told of every call when it has ended: its name ("servers", "evacuate"), its class ("" for
 	// success) and how long it took.
 	Observe func(op string, class ha.Class, took time.Duration)
+	// Trace, if not nil, begins a span of each call; end takes its class.
+	Trace func(ctx context.Context, op string) (_ context.Context, end func(class ha.Class))
 }
 
 // Client is safe for concurrent use.

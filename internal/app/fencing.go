@@ -92,6 +92,7 @@ func (b *builder) addRehearsals(rows *store.Store) {
 	r := &rehearsals{fencing: b.fencing, every: every, log: b.log, began: time.Now(), seen: map[string]rehearsed{},
 		hosts: func(ctx context.Context) ([]string, error) { return registeredHosts(ctx, rows) }}
 	b.metrics.Fencing(r.health)
+	b.rehearsals = r
 	b.app.parts = append(b.app.parts, part{"fencing rehearsals", func(ctx context.Context) error { r.run(ctx); return nil }})
 }
 
@@ -111,6 +112,7 @@ type rehearsals struct {
 
 type rehearsed struct {
 	state telemetry.Fencing
+	tried []fencing.Rehearsal
 	well  time.Time // when at least one method last worked
 }
 
@@ -155,7 +157,7 @@ func (r *rehearsals) rehearse(ctx context.Context, host string) {
 	state, text := judge(checks, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, now := r.seen[host], rehearsed{state: state, well: r.seen[host].well}
+	before, now := r.seen[host], rehearsed{state: state, tried: checks, well: r.seen[host].well}
 	if state == telemetry.FencingReady || state == telemetry.FencingDegraded {
 		now.well = time.Now()
 	}
@@ -195,6 +197,14 @@ func judge(checks []fencing.Rehearsal, err error) (telemetry.Fencing, string) {
 	default:
 		return telemetry.FencingDegraded, strings.Join(wrong, "; ")
 	}
+}
+
+// latest is what the latest rehearsal of a host came to; false: none could be made yet.
+func (r *rehearsals) latest(host string) ([]fencing.Rehearsal, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, known := r.seen[host]
+	return s.tried, known && (len(s.tried) > 0 || s.state == telemetry.FencingNone)
 }
 
 // health is what the metrics show: hosts by state, and the age of the oldest success among the hosts that are to be fenced.

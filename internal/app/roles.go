@@ -72,6 +72,8 @@ type builder struct {
 
 	fencing *Fencing // the same
 
+	rehearsals *rehearsals // nil: none are made
+
 	metrics *telemetry.Metrics
 	traces  *telemetry.Traces // nil: nothing is traced
 
@@ -138,6 +140,7 @@ func (b *builder) build(ctx context.Context) error {
 	}
 	b.app.parts = append(b.app.parts, part{"engine", func(ctx context.Context) error { e.Run(ctx); return nil }})
 	b.addRehearsals(rows)
+	b.addDoctor(rows)
 	b.addShipper(rows)
 	b.addTraces()
 	return nil

@@ -245,6 +245,7 @@ type Salvor struct {
 	FencingRehearsalInterval time.Duration
 	WebhookURLs              []string
 	WebhookSecret            Secret
+	DoctorInterval           time.Duration // 0: never
 	WebhookTimeout           time.Duration
 	WebhookGiveUp            time.Duration
 	TraceURL                 string

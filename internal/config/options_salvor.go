@@ -67,6 +67,9 @@ func salvorOptions() []Option {
 		span("fencing_rehearsal_interval", 0, 604800, "3600", func(s *Salvor) *time.Duration { return &s.FencingRehearsalInterval },
 			"How often an engine tries the fencing of every registered host as far as that harms nobody: login, a look at the "+
 				"power state. 0: never."),
+		span("doctor_interval", 0, 604800, "3600", func(s *Salvor) *time.Duration { return &s.DoctorInterval },
+			"How often an engine tries, as `salvor doctor` does, every call that a recovery will make; what it finds is in the log and in "+
+				"the metrics. The first time is some seconds after its start. 0: never."),
 		define(g, "webhook_url", webURLs(), "", func(c *Config) *[]string { return &c.Salvor.WebhookURLs },
 			"Where versioned notifications are posted to, as JSON; repeated, to each. The same in every process of salvor.", hidden),
 		define(g, "webhook_secret", secret(), "", func(c *Config) *Secret { return &c.Salvor.WebhookSecret },

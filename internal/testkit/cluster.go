@@ -48,6 +48,7 @@ connection = DATABASE
 
 [salvor]
 nova_report_interval = 2
+doctor_interval = 0
 EXTRA
 `)
 	if err := os.WriteFile(c.Conf, []byte(conf), 0o600); err != nil {

@@ -75,6 +75,7 @@ project_domain_name = Default
 nova_report_interval = 1
 fencing_file = DIR/fencing.yaml
 fencing_rehearsal_interval = 0
+doctor_interval = 0
 EXTRA
 `} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(fill.Replace(text)), 0o600); err != nil {

@@ -85,6 +85,8 @@ func extRoutes() []route {
 		line(http.MethodPost, "hosts/{host}/confirm-off", "confirm-off", http.StatusAccepted, confirmOff),
 	}
 	rows = append(rows,
+		line(http.MethodGet, "coverage", "coverage", http.StatusOK, listCoverage),
+		line(http.MethodGet, "hosts/{host}/plan", "plan", http.StatusOK, showPlan),
 		line(http.MethodGet, "engines", "engines", http.StatusOK, listEngines),
 		line(http.MethodGet, "pauses", "pauses", http.StatusOK, listPauses))
 	for _, order := range []string{"pause", "resume"} {

@@ -8,6 +8,9 @@ const (
 	AdminAPI     = "admin_api"
 )
 
+// systemReader lets administrators pass, and those who may read the whole cloud.
+const systemReader = "rule:" + AdminAPI + " or (role:reader and system_scope:all)"
+
 // Rule names an action of a resource of the API, as Masakari does: os_masakari_api:segments:index.
 func Rule(resource, action string) string {
 	return fmt.Sprintf("os_masakari_api:%s:%s", resource, action)
@@ -39,6 +42,10 @@ func defaults() map[string]string {
 		for _, a := range actions {
 			rules[Rule(resource, a)] = "rule:" + AdminAPI
 		}
+	}
+	// They show the instances of every project: a reader of the cloud may see them, a reader of a project may not.
+	for _, show := range []string{ExtRule("coverage", "index"), ExtRule("hosts", "plan")} {
+		rules[show] = systemReader
 	}
 	ext := map[string][]string{
 		"recoveries": {"detail", "cancel", "hold", "release", "retry"},

@@ -51,6 +51,8 @@ type Backend interface {
 	Ping(ctx context.Context) error
 
 	Purge(ctx context.Context, ageDays, maxRows int) (rules.Purged, error)
+
+	BlobBackend
 }
 
 // Open opens a database once more, as another process would.
@@ -76,6 +78,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 		{"Journal", journal}, {"Claims", claims}, {"SetHost", setHost}, {"Adopt", adopt}, {"EndUnit", endUnit}, {"Park", park},
 		{"StartUnit", startUnit}, {"TouchSegment", touchSegment}, {"GiveWay", giveWay}, {"GiveWayRace", giveWayRace},
 		{"Reserve", reserve}, {"AllOrNothing", allOrNothing},
+		{"BlobCatalogue", blobCatalogue}, {"BlobCopied", blobCopied}, {"BlobStalePlan", blobStalePlan}, {"BlobDropsCount", blobDropsCount},
+		{"BlobSuspected", blobSuspected}, {"BlobReports", blobReports}, {"BlobFailures", blobFailures},
 		{"Wishes", wishes}, {"WishesOfEnded", wishesOfEnded}, {"RetryMove", retryMove},
 		{"Purge", purge}, {"PurgeBounds", purgeBounds}, {"Texts", texts}, {"Times", times}, {"EndedContext", endedContext},
 	} {

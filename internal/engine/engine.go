@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/salvor-ha/salvor/internal/blob"
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/lease"
 	"github.com/salvor-ha/salvor/internal/plan"
@@ -28,6 +29,7 @@ type Config struct {
 	CallTimeout  time.Duration // nova_timeout
 	Concurrency  int           // nova_concurrency_max
 	Rules        plan.Rules
+	Blobs        blob.Rules
 	Log          *slog.Logger
 	Observe      Observer
 }
@@ -91,6 +93,7 @@ func (e *Engine) SetRules(r plan.Rules) { e.rules.Store(&r) }
 
 // Poke makes the engine look for work at once. It never blocks.
 func (e *Engine) Poke() {
+	e.hurryUnits()
 	select {
 	case e.poke <- struct{}{}:
 	default:

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -35,6 +36,8 @@ type unit struct {
 	asked  map[plan.Look]time.Time
 	begun  time.Time
 	writes bool // it has its turn to write
+	passes passes
+	hurry  atomic.Bool
 
 	acts  context.Context
 	stop  context.CancelFunc
@@ -143,6 +146,9 @@ func (u *unit) decide(draining bool) (d plan.Decision, err error) {
 			u.log.Error("internal error in planning", "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
+	if u.rows.Kind == ha.UnitReplicator {
+		return u.replicate(draining), nil
+	}
 	return plan.Decide(plan.View{
 		Unit: u.rows, Now: u.now(), Facts: u.facts, Results: u.ended, InFlight: u.flying, Memory: u.memory,
 		Rules: *u.e.rules.Load(), Slots: u.e.limiter.free(), Draining: draining,

@@ -122,6 +122,18 @@ func rules(c *config.Config) plan.Rules {
 		ForceDown: s.ForceDown, TrustReports: s.TrustReports, ReportInterval: s.NovaReportInterval, ProofMaxAge: s.ProofMaxAge,
 		OrderInDoubt: s.OrderInDoubt, NovaTimeout: s.NovaTimeout, BrakePercent: s.BrakePercent, RecoveryRate: s.HostRecoveryRate,
 		MaxAttempts: s.MaxRecoveryAttempts, AutoReturn: s.AutoReturn, HealthyDelay: s.HealthyDelay, VerifyInterval: e.VerifyInterval,
-		ProcessesOfNova: processesOfNova, NoPeriodic: !e.Periodic,
+		ProcessesOfNova: processesOfNova, NoPeriodic: !e.Periodic, Classes: instanceClasses(s.InstanceClasses),
+		RestartLimit: s.InstanceRestartLimit, RestartWindow: s.RestartWindow, ReturnLimit: s.AutoReturnLimit, ReturnWindow: s.AutoReturnWindow,
 	}
+}
+
+func instanceClasses(read []config.InstanceClass) (all []ha.InstanceClass) {
+	for _, r := range read {
+		c := ha.InstanceClass{Name: r.Name, Action: ha.ClassAction(r.Action), Priority: r.Priority, Waits: r.Waits, Wait: r.Wait, Cap: r.Cap, Restart: r.Restart}
+		for _, cond := range r.Conditions {
+			c.Conditions = append(c.Conditions, ha.Condition{Trait: ha.Trait(cond.Trait), Key: cond.Key, Values: cond.Values})
+		}
+		all = append(all, c)
+	}
+	return all
 }

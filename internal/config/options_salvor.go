@@ -44,7 +44,23 @@ func salvorOptions() []Option {
 		flag("auto_return", "false", func(s *Salvor) *bool { return &s.AutoReturn },
 			"Enable a recovered host again, and end its maintenance, when it is back. false: an operator does.", mutable),
 		span("healthy_delay", 1, 86400, "300", func(s *Salvor) *time.Duration { return &s.HealthyDelay },
-			"For how long a failed host must send heartbeats before it counts as back without a monitor's word.", mutable),
+			"For how long a failed host must send heartbeats before it counts as back without a monitor's word, and must have been up "+
+				"before auto_return gives it back.", mutable),
+		number("auto_return_limit", 0, 100, "3", func(s *Salvor) *int { return &s.AutoReturnLimit },
+			"A host that has failed more often than this within auto_return_window is not given back by auto_return any more: it stays "+
+				"disabled and on maintenance until an operator ends that, and an alarm says so. 0: no limit.", mutable),
+		span("auto_return_window", 60, unbounded, "86400", func(s *Salvor) *time.Duration { return &s.AutoReturnWindow },
+			"The time within which auto_return_limit counts a host's failures.", mutable),
+		define(g, "instance_class", instanceClasses(), "", func(c *Config) *[]InstanceClass { return &c.Salvor.InstanceClasses },
+			"A rule for a class of instances, as NAME: CONDITION, …, action=evacuate|leave|error; repeated, the first that fits decides. "+
+				"Conditions: metadata.KEY, flavor, flavor.SPEC, image, image.PROPERTY, project, aggregate, each =VALUE or =VALUE|VALUE, "+
+				"with * for any text. Further: priority=N, wait=SECONDS, cap=SECONDS, restart=true|false (docs/guide.md, Classes of "+
+				"instances). None: as Masakari.", mutable),
+		number("instance_restart_limit", 0, 100, "5", func(s *Salvor) *int { return &s.InstanceRestartLimit },
+			"An instance that was restarted so often within instance_restart_window, after reports of a monitor, is left as it is when it "+
+				"is reported again: the report is ignored, and an alarm says so. 0: no limit.", mutable),
+		span("instance_restart_window", 1, unbounded, "3600", func(s *Salvor) *time.Duration { return &s.RestartWindow },
+			"The time within which instance_restart_limit counts restarts.", mutable),
 		define(g, "local_disk", choice("evacuate", "leave"), "evacuate",
 			func(c *Config) *string { return &c.Salvor.LocalDisk },
 			"What happens to instances whose disk is on the dead host itself: evacuate rebuilds them from their image, and "+

@@ -51,6 +51,8 @@ const (
 	GateProof     Gate = "proof"
 	GateHeartbeat Gate = "heartbeat" // the host was heard while forced down
 	GateOperator  Gate = "operator"  // held by hand
+	GateHeard     Gate = "heard"     // an operator confirmed that it is off, and Nova still hears it
+	GateFlapping  Gate = "flapping"  // a returned host has failed too often to be given back by itself
 )
 
 // Lease is the right to write for one unit of work. Store.Commit is the fence: it writes only while Owner and Epoch are

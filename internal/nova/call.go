@@ -108,8 +108,10 @@ func (c *Client) send(ctx context.Context, o op, body any, sendBy time.Time, out
 	return nil
 }
 
-func novaHeaders(e *endpoints) map[string]string {
-	v := fmt.Sprintf("2.%d", e.minor)
+func novaHeaders(e *endpoints) map[string]string { return versionHeaders(e.minor) }
+
+func versionHeaders(minor int) map[string]string {
+	v := fmt.Sprintf("2.%d", minor)
 	return map[string]string{"OpenStack-API-Version": "compute " + v, "X-OpenStack-Nova-API-Version": v}
 }
 

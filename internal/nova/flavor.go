@@ -10,6 +10,7 @@ import (
 
 // flavor is a server's flavor as Nova embeds it from 2.47 on.
 type flavor struct {
+	Name      string            `json:"original_name"`
 	VCPUs     int64             `json:"vcpus"`
 	RAM       int64             `json:"ram"`       // MB
 	Disk      int64             `json:"disk"`      // GB

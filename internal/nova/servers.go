@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -36,12 +37,28 @@ const powerRunning = 1
 
 func (s server) ha() ha.Server {
 	imageBooted := len(s.Image) > 0 && s.Image[0] == '{'
+	var image struct {
+		ID         string            `json:"id"`
+		Properties map[string]string `json:"properties"` // from 2.98 on
+	}
+	if imageBooted && json.Unmarshal(s.Image, &image) != nil { // only the classes ask for it: what cannot be read fits none
+		image.Properties = nil
+	}
 	return ha.Server{
 		ID: s.ID, Name: s.Name, Host: s.Host.text, VMState: s.VMState, TaskState: s.TaskState,
 		Running: s.PowerState == powerRunning, Locked: s.Locked, Metadata: s.Metadata, CreatedAt: s.Created.Time,
 		Fault: s.Fault.Message, Project: s.Project, ImageBooted: imageBooted,
-		Needs: s.Flavor.needs(imageBooted),
+		Needs:  s.Flavor.needs(imageBooted),
+		Flavor: s.Flavor.Name, ExtraSpecs: s.Flavor.Extra, Image: image.ID, ImageProperties: image.Properties,
 	}
+}
+
+// getServers reads servers as they are shown at the highest version that salvor knows how to read: above that of its orders they show
+// the properties of images.
+func (c *Client) getServers(ctx context.Context, name, path string, query url.Values, out any) error {
+	return c.read(ctx, op{name: name, method: http.MethodGet, path: path}, query, out, func(e *endpoints) (string, map[string]string, error) {
+		return e.compute, versionHeaders(max(e.minor, e.servers)), nil
+	})
 }
 
 // whole reports what is wrong with a server of which Nova shows a part only.
@@ -70,7 +87,7 @@ func (c *Client) Servers(ctx context.Context, host string) ([]ha.Server, error) 
 			Servers *[]server `json:"servers"`
 			Links   []link    `json:"servers_links"`
 		}
-		if err := c.get(ctx, name, path, q, &page); err != nil {
+		if err := c.getServers(ctx, name, path, q, &page); err != nil {
 			return nil, err
 		}
 		if page.Servers == nil {
@@ -121,7 +138,7 @@ func (c *Client) Server(ctx context.Context, id string) (ha.Server, error) {
 	var doc struct {
 		Server server `json:"server"`
 	}
-	if err := c.get(ctx, "server", path, nil, &doc); err != nil {
+	if err := c.getServers(ctx, "server", path, nil, &doc); err != nil {
 		return ha.Server{}, err
 	}
 	if err := doc.Server.whole(); err != nil {

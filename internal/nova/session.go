@@ -23,6 +23,7 @@ const (
 	maxMinor        = 94
 	minorLockReason = 73
 	minorDownCells  = 69
+	maxServersMinor = 98 // of reading servers: from 2.98 on they show their images' properties
 )
 
 // placementVersion is the first that names a provider's root.
@@ -33,6 +34,7 @@ type endpoints struct {
 	compute   string // ends in /
 	placement string // ends in /; "" when the catalog has none
 	minor     int    // of Nova's microversion 2.x
+	servers   int    // the same, of reading servers
 }
 
 // catalogService is what nova_catalog_admin_info says.
@@ -222,7 +224,7 @@ func (c *Client) negotiate(ctx context.Context, e *endpoints) error {
 	if v.Used == 0 {
 		return fmt.Errorf("Nova offers microversions 2.%d to 2.%d; salvor needs one from 2.%d to 2.%d", v.Low, v.High, minMinor, maxMinor)
 	}
-	e.minor = v.Used
+	e.minor, e.servers = v.Used, min(v.High, maxServersMinor)
 	return nil
 }
 

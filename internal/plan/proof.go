@@ -117,12 +117,22 @@ func (t *turn) gateProof() answer {
 	}
 	needsFence := t.needsFence()
 	switch by := t.note.Payload[ha.KeyConfirmedBy]; {
-	case by != "":
-		return t.proven(a, ha.ProofConfirmed, fmt.Sprintf("%s confirmed that %s is off", by, host))
 	case svc.ForcedDown && forcedByUs && heart.beating():
 		a.gate = ha.GateHeartbeat
 		t.heard()
 		return a.hold("%s", t.heardText())
+	case by != "" && !t.unheard(svc) && !t.waived(ha.GateHeard):
+		a.gate = ha.GateHeard
+		t.look(LookServices, "")
+		t.wakeAt(t.Now.Add(time.Second))
+		return a.hold("host still reports to Nova: %s confirmed that %s is off, and Nova counts it as up. It is waited for until it has been silent for %s (now %s). "+
+			"If it is off all the same: salvor recovery release %s", by, host, t.silence(), heart.quiet().Round(time.Second), t.note.UUID)
+	case by != "":
+		text := fmt.Sprintf("%s confirmed that %s is off", by, host)
+		if t.waived(ha.GateHeard) {
+			text += "; " + t.Unit.Wishes.ReleaseBy + " released it though Nova still heard it"
+		}
+		return t.proven(a, ha.ProofConfirmed, text)
 	case t.isFenced():
 		return a.pass("%s: %s", t.rec.Proof, t.rec.ProofText)
 	case !needsFence && !svc.Up && !(svc.ForcedDown && forcedByUs):

@@ -35,8 +35,11 @@ func TestProofNovaDownGoesAtOnce(t *testing.T) {
 	}
 }
 
+// An operator's word goes at once when Nova does not hear the host either.
 func TestProofConfirmedGoesAtOnce(t *testing.T) {
-	w := unnoticed(t)
+	w := hostDeath(t)
+	w.instance("i1")
+	w.unit.Notification.Payload[ha.KeyHostStatus] = "UNKNOWN"
 	w.unit.Notification.Payload[ha.KeyConfirmedBy] = "alice: on site"
 	w.toEnd(time.Minute)
 	w.proof(ha.ProofConfirmed, "alice: on site confirmed that compute-1 is off")

@@ -57,6 +57,7 @@ func (t *turn) takeBack() {
 		t.ended = true
 		return
 	}
+	t.trackHealth(svc)
 	back, how := t.isBack(forced, disabled)
 	if isForced && !svc.ForcedDown && t.certain(forced) {
 		t.dropClaim(forced)
@@ -78,7 +79,7 @@ func (t *turn) takeBack() {
 		}
 		return
 	}
-	if t.Rules.AutoReturn && !isForced && t.healthy(svc, back) {
+	if t.Rules.AutoReturn && !isForced && t.healthy(svc) && !t.flaps() {
 		t.returnToService(svc, isDisabled)
 		if len(t.acting) > 0 {
 			return
@@ -90,7 +91,7 @@ func (t *turn) takeBack() {
 		return
 	}
 	unheard := !isForced || !forced.Seen.IsZero() && t.Memory.Heart.Moves == 0 // nothing has moved since our PUT
-	t.again(back && isForced || t.Rules.AutoReturn && svc.Up || !unheard)
+	t.again(back && isForced || t.coming(svc, back) || !unheard)
 }
 
 // again looks later: soon while the host is coming back or may be heard, else each minute, without the lease.
@@ -127,24 +128,14 @@ func (t *turn) isBack(forced, disabled ha.Claim) (bool, string) {
 		return true, "reported STARTED"
 	case !t.Unit.Host.OnMaintenance:
 		return true, "an operator ended its maintenance"
-	case t.Memory.Heart.beating() && t.Now.Sub(t.Memory.Heart.MovingSince) >= t.Rules.HealthyDelay:
+	case t.Memory.Heart.beating() && t.rec.StartedAt != nil:
+		if at := t.rec.StartedAt.Add(t.Rules.HealthyDelay); t.Now.Before(at) {
+			t.wakeAt(at)
+			return false, ""
+		}
 		return true, "heard for " + t.Rules.HealthyDelay.String()
 	}
 	return false, ""
-}
-
-// healthy reports whether a host that is back has been up for HealthyDelay, as far as this owner has watched.
-func (t *turn) healthy(svc ha.Service, back bool) bool {
-	if !back && !svc.Up || !svc.Up {
-		delete(t.Memory.Since, "up")
-		return false
-	}
-	since, ok := t.Memory.Since["up"]
-	if !ok {
-		t.Memory.Since["up"] = t.Now
-		return false
-	}
-	return t.Now.Sub(since) >= t.Rules.HealthyDelay
 }
 
 // returnToService is auto_return: enabled if it still is disabled by us, and off maintenance if that is ours. What another claim

@@ -29,19 +29,7 @@ func run(t *testing.T, seed uint64, p plant, sqlite bool) (broken []string, stor
 		w.pause(2 * time.Minute) // what was sent late acts late
 		w.judge()
 		broken, story = w.broken, w.timeline()
-		for _, p := range w.procs {
-			p.nova.Partition()
-			p.nova.Thaw()
-			p.db.set(func() { p.db.crash, p.db.trap = true, nil })
-			p.db.thaw()
-			p.cancel()
-		}
-		cancel()
-		for _, p := range w.procs {
-			<-p.done
-		}
-		w.cloud.Close()
-		w.closeStore()
+		w.close(cancel)
 	})
 	return broken, story
 }

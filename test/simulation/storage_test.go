@@ -132,6 +132,7 @@ func storageWorld(t *testing.T, seed uint64, body func(w *world)) {
 		for range engines {
 			w.startEngine()
 		}
+		defer w.close(cancel)
 		w.pause(65 * time.Second) // every agent has reported
 		body(w)
 		for _, b := range w.broken {
@@ -140,20 +141,24 @@ func storageWorld(t *testing.T, seed uint64, body func(w *world)) {
 		if t.Failed() {
 			t.Log(w.timeline())
 		}
-		for _, p := range w.procs {
-			p.nova.Partition()
-			p.nova.Thaw()
-			p.db.set(func() { p.db.crash, p.db.trap = true, nil })
-			p.db.thaw()
-			p.cancel()
-		}
-		cancel()
-		for _, p := range w.procs {
-			<-p.done
-		}
-		w.cloud.Close()
-		w.closeStore()
 	})
+}
+
+// close ends all that runs in a world.
+func (w *world) close(cancel func()) {
+	for _, p := range w.procs {
+		p.nova.Partition()
+		p.nova.Thaw()
+		p.db.set(func() { p.db.crash, p.db.trap = true, nil })
+		p.db.thaw()
+		p.cancel()
+	}
+	cancel()
+	for _, p := range w.procs {
+		<-p.done
+	}
+	w.cloud.Close()
+	w.closeStore()
 }
 
 // put adds instances to a host, active ones.
@@ -220,6 +225,11 @@ func (w *world) until(what string, within time.Duration, is func() bool) {
 	w.t.Helper()
 	for end := time.Now().Add(within); !is(); {
 		if time.Now().After(end) {
+			for h := range hosts {
+				for _, e := range w.episodes(hostName(h)) {
+					w.tell("%s: %+v, %d items, %+v", hostName(h), e.Episode, len(e.Items), e.Runs)
+				}
+			}
 			w.t.Fatalf("not within %s: %s\n%s", within, what, w.timeline())
 		}
 		w.pause(250 * time.Millisecond)

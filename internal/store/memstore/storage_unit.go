@@ -77,7 +77,7 @@ func (t *tx) storageChange(w *work, change ha.Change) error {
 func (t *tx) putRun(r ha.Run) error {
 	runs := slices.Clone(t.storage.runs[r.EpisodeUUID])
 	i := slices.IndexFunc(runs, func(have ha.Run) bool {
-		return have.Version == r.Version && have.Kind == r.Kind && have.State != ha.RunStopped
+		return have.Version == r.Version && have.Kind == r.Kind && (have.State != ha.RunStopped || r.State == ha.RunStopped)
 	})
 	if i < 0 {
 		return ha.ErrStale

@@ -36,7 +36,7 @@ func (s *storage) instances(e *ha.Episode, r *ha.Run, settled bool) {
 	var healthy []ha.Server
 	var waits []string
 	for _, srv := range list.Value {
-		if s.item(e, srv.ID) != nil {
+		if s.item(e, srv.ID) != nil || s.acting[srv.ID] { // its answer says what became of it
 			continue
 		}
 		skip, wait := usable(srv)

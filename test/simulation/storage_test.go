@@ -396,7 +396,7 @@ func TestStorage(t *testing.T) {
 		}
 	})
 	row("operator clears in the middle: the run stops", func(w *world) {
-		w.put(h, 40)
+		w.put(h, 120)
 		w.fault(sim.FaultRule{Method: "POST", Action: "os-resetState", Delay: 8 * time.Second, Times: 1000})
 		w.disks.fail(h, "instances")
 		w.until("orders under way", time.Minute, func() bool { return len(w.resets(ha.VMError)) > 0 || len(w.episodes(h)[0].Items) > 0 })
@@ -418,7 +418,7 @@ func TestStorage(t *testing.T) {
 				left++
 			}
 		}
-		if e.Runs[0].State != ha.RunStopped || inError == 0 || inError >= 40 || left != inError || w.disabled(h) != "" {
+		if e.Runs[0].State != ha.RunStopped || inError == 0 || inError >= 120 || left != inError || w.disabled(h) != "" {
 			w.t.Errorf("run %s, %d in error, %d named as left, disabled %q", e.Runs[0].State, inError, left, w.disabled(h))
 		}
 	})

@@ -165,7 +165,10 @@ func (p *puller) fetch(ctx context.Context) error {
 		case errors.As(err, &stop):
 			return stop.error
 		case err != nil:
-			p.errors[s.Host] = err.Error()
+			delete(p.errors, s.Host)
+			if p.bad[s.Host] == "" {
+				p.errors[s.Host] = err.Error()
+			}
 			p.j.trouble(p.said())
 			p.c.cfg.Log.Warn("a source broke off", "blob", p.j.blob, "order", p.j.id, "source", s.Host, "at", p.at, "of", p.j.size, "error", err)
 		}
@@ -277,6 +280,10 @@ func (p *puller) accept(s wire.AgentSource, resp *http.Response) error {
 			if err := p.restart(); err != nil {
 				return fatal{err}
 			}
+		}
+		if resp.ContentLength < 0 {
+			p.bad[s.Host] = "it does not say how many bytes it has"
+			return errors.New(p.bad[s.Host])
 		}
 		if resp.ContentLength != p.j.size {
 			p.bad[s.Host] = fmt.Sprintf("it has %d bytes instead of %d", resp.ContentLength, p.j.size)

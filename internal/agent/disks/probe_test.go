@@ -137,7 +137,7 @@ func TestAChildThatHangsIsLeftBehind(t *testing.T) {
 	go func() {
 		for {
 			_, done, err := c.Probe(ctx, "r", Question{Path: "/x", Host: "h"})
-			<-done // it can be killed, unlike one in the kernel
+			<-done                                               // it can be killed, unlike one in the kernel
 			if err == nil || !contains(err.Error(), "earlier") { // the other one, below, was first
 				asked <- err
 				return

@@ -41,7 +41,7 @@ func routes() []route {
 			"index": listNotifications, "create": createNotification, "show": showNotification,
 		}, "action"),
 		resource("vmoves", notification, http.StatusOK, map[string]action{"index": listVMoves, "show": showVMove}),
-		extRoutes(),
+		extRoutes(), blobRoutes(),
 	} {
 		table = append(table, rows...)
 	}

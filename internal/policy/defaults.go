@@ -52,6 +52,8 @@ func defaults() map[string]string {
 		"hosts":      {"confirm-off"},
 		"engines":    {"index"},
 		"pauses":     {"index", "pause", "resume"},
+		"blobs":      {"index", "detail", "create", "rescue", "lost", "drop-location"},
+		"transfers":  {"index"},
 	}
 	for resource, actions := range ext {
 		for _, a := range actions {

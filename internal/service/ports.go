@@ -58,6 +58,8 @@ type Store interface {
 	// Outlook reads what a recovery of any host of the segment would begin with. NotFoundError.
 	Outlook(ctx context.Context, segment string) (ha.Outlook, error)
 	Ping(ctx context.Context) error
+
+	BlobStore
 }
 
 // ComputeServices is what the use cases need of Nova.

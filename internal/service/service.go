@@ -14,6 +14,8 @@ import (
 type Config struct {
 	// DuplicateInterval is duplicate_notification_detection_interval (rule A3).
 	DuplicateInterval time.Duration
+	// VerifyBlobs is how often each copy of a blob is hashed again (blob_verify_interval); 0: the default.
+	VerifyBlobs time.Duration
 	// Poke is called after something durable that an engine should look at: with an engine in the same process it
 	// need not wait for its next poll. It must not block; nil when there is none.
 	Poke func()

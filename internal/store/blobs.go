@@ -86,7 +86,7 @@ func (s *Store) Blobs(ctx context.Context, f ha.BlobFilter, limit int, marker st
 			q.Where("uuid IN (SELECT l.blob_uuid FROM blob_locations AS l WHERE l.host_uuid = ? AND l.state <> ?)", *f.HostUUID, ha.LocationDropped)
 		}
 		if marker != "" {
-			m, err := one[blobRow](ctx, db, "uuid = ?", marker)
+			m, err := marked[blobRow](ctx, db, marker)
 			if err != nil {
 				return err
 			}
@@ -107,6 +107,14 @@ func (s *Store) Blobs(ctx context.Context, f ha.BlobFilter, limit int, marker st
 		return nil
 	})
 	return blobs, err
+}
+
+// marked is the row of a marker: an integer id, or a uuid.
+func marked[R any](ctx context.Context, db bun.IDB, marker string) (*R, error) {
+	if id, ok := rules.MarkerID(marker); ok {
+		return one[R](ctx, db, "id = ?", id)
+	}
+	return one[R](ctx, db, "uuid = ?", marker)
 }
 
 // mostOfABlob bounds the locations and transfers shown of one blob.
@@ -173,7 +181,7 @@ func (s *Store) Transfers(ctx context.Context, f ha.TransferFilter, limit int, m
 		equal(q, "blob_uuid", f.BlobUUID)
 		equal(q, "target_uuid", f.HostUUID)
 		if marker != "" {
-			m, err := one[transferRow](ctx, db, "uuid = ?", marker)
+			m, err := marked[transferRow](ctx, db, marker)
 			if err != nil {
 				return err
 			}

@@ -154,6 +154,13 @@ func (s *Store) Blobs(ctx context.Context, f ha.BlobFilter, limit int, marker st
 	err = s.run(ctx, "Blobs", func(t *tx) error {
 		list = []ha.Blob{}
 		m, known := t.blobs.blobs[marker]
+		if id, ok := rules.MarkerID(marker); ok {
+			for _, b := range t.blobs.blobs {
+				if b.ID == id {
+					m, known = b, true
+				}
+			}
+		}
 		if marker != "" && !known {
 			return &ha.MarkerError{Marker: marker}
 		}
@@ -211,6 +218,13 @@ func (s *Store) Transfers(ctx context.Context, f ha.TransferFilter, limit int, m
 	err = s.run(ctx, "Transfers", func(t *tx) error {
 		list, names = []ha.Transfer{}, map[string]string{}
 		m, known := t.blobs.transfers[marker]
+		if id, ok := rules.MarkerID(marker); ok {
+			for _, x := range t.blobs.transfers {
+				if x.ID == id {
+					m, known = x, true
+				}
+			}
+		}
 		if marker != "" && !known {
 			return &ha.MarkerError{Marker: marker}
 		}

@@ -163,6 +163,7 @@ func blobCatalogue(f *fixture) {
 	}
 	equal(f, "all", fmt.Sprint(list(ha.BlobFilter{}, 10, "")), fmt.Sprint([]string{one.UUID, two.UUID}))
 	equal(f, "the second page", fmt.Sprint(list(ha.BlobFilter{}, 1, one.UUID)), fmt.Sprint([]string{two.UUID}))
+	equal(f, "the second page by id", fmt.Sprint(list(ha.BlobFilter{}, 1, fmt.Sprint(one.ID))), fmt.Sprint([]string{two.UUID}))
 	equal(f, "at risk", fmt.Sprint(list(ha.BlobFilter{Durability: ptr("at_risk")}, 10, "")), fmt.Sprint([]string{two.UUID}))
 	equal(f, "under", fmt.Sprint(list(ha.BlobFilter{Durability: ptr("under")}, 10, "")), fmt.Sprint([]string{one.UUID}))
 	equal(f, "of a host", fmt.Sprint(list(ha.BlobFilter{HostUUID: &c.hosts[0].UUID}, 10, "")), fmt.Sprint([]string{one.UUID}))

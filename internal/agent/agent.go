@@ -120,11 +120,11 @@ func (a *Agent) ready() error {
 	v := a.watch.Verdicts()[a.store]
 	switch {
 	case v.Status == "":
-		return fmt.Errorf("the blob directory of %s has not been probed yet", a.cfg.Host)
+		return copies.ErrDoubt
 	case v.Status.Failed():
 		return fmt.Errorf("the blob directory of %s has failed: %s", a.cfg.Host, v.Status)
 	case v.Pending != "":
-		return fmt.Errorf("the blob directory of %s is in doubt: %s", a.cfg.Host, v.Pending)
+		return copies.ErrDoubt
 	}
 	for _, r := range a.cfg.Resources {
 		if r.Name != a.store {

@@ -39,8 +39,12 @@ const (
 	maxJobs = 2000
 )
 
-// remembered is for how long an order whose end was told is not carried out again: an answer that was under way may still name it.
-const remembered = 30 * time.Second
+// remembered is for how long an order that has ended and was told is not carried out again: an answer that was under way may still name it. One
+// that is still open then is carried out once more. doubted is between two looks at a directory in doubt.
+const (
+	remembered = 30 * time.Second
+	doubted    = 200 * time.Millisecond
+)
 
 // Copies are one host's.
 type Copies struct {
@@ -112,7 +116,7 @@ func (c *Copies) SetOrders(orders []wire.AgentOrder) {
 		switch {
 		case o.Kind == wire.OrderCancel:
 			c.cancel(o)
-		case known && j.isTold() && time.Since(j.toldAt) > remembered:
+		case known && j.past():
 			delete(c.jobs, o.ID)
 			c.add(o)
 		case known:
@@ -193,7 +197,7 @@ func (c *Copies) carryOut(ctx context.Context, j *job) error {
 		return err
 	}
 	defer unlock()
-	if err := c.cfg.Ready(); err != nil {
+	if err := c.settled(ctx); err != nil {
 		return err
 	}
 	switch j.kind {
@@ -207,6 +211,26 @@ func (c *Copies) carryOut(ctx context.Context, j *job) error {
 		return c.drop(j)
 	default:
 		return errors.New("an agent of this version does not know such an order")
+	}
+}
+
+// ErrDoubt says that it is not known yet how the directory is: whoever asks waits.
+var ErrDoubt = errors.New("it is not known yet how the blob directory is")
+
+// settled is Ready, once that is known.
+func (c *Copies) settled(ctx context.Context) error {
+	for {
+		err := c.cfg.Ready()
+		if !errors.Is(err, ErrDoubt) {
+			return err
+		}
+		timer := time.NewTimer(doubted)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
 	}
 }
 

@@ -24,7 +24,9 @@ type job struct {
 	renewed chan struct{} // closed and replaced when the sources are
 	state   string        // running, done, failed
 	err     string
-	toldAt  time.Time // when its end was told; zero: not yet
+	endAt   time.Time
+	toldAt  time.Time // when its end was last told; zero: it is to be told
+	heard   bool      // it was told once
 }
 
 func newJob(o wire.AgentOrder) *job {
@@ -41,6 +43,13 @@ func (j *job) isTold() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return !j.toldAt.IsZero()
+}
+
+// past reports whether it has ended, was told, and is open all the same: it is to be carried out again.
+func (j *job) past() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.heard && time.Since(j.endAt) > remembered
 }
 
 // renew takes newer sources; the end of one that has ended is told again.
@@ -71,7 +80,7 @@ func (j *job) trouble(text string) {
 func (j *job) end(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.state, j.err = "done", ""
+	j.state, j.err, j.endAt = "done", "", time.Now()
 	if err != nil {
 		j.state, j.err = "failed", err.Error()
 	}
@@ -163,7 +172,7 @@ func (c *Copies) Accepted(b Batch) {
 	for _, t := range b.Transfers {
 		if j := c.jobs[t.ID]; j != nil && t.State != "running" {
 			j.mu.Lock()
-			j.toldAt = time.Now()
+			j.toldAt, j.heard = time.Now(), true
 			j.mu.Unlock()
 		}
 	}

@@ -96,6 +96,7 @@ func extRoutes() []route {
 	for _, wish := range []string{"cancel", "hold", "release", "retry"} {
 		rows = append(rows, line(http.MethodPost, unit+"/"+wish, wish, http.StatusAccepted, wishForRecovery))
 	}
+	rows = append(rows, storageRoutes(line)...)
 	return rows
 }
 

@@ -37,6 +37,8 @@ type call struct {
 	query   url.Values
 	body    wire.Body
 	base    string // of links
+
+	agentKey string // a host's own, in place of a user
 }
 
 // serveV1 is the pipeline below /v1: CORS, request id, time limit, log.
@@ -86,7 +88,7 @@ func (a *api) answer(c *call, w http.ResponseWriter, r *http.Request) (rep reply
 	if r.ContentLength > a.cfg.MaxBody {
 		return a.tooLarge(r)
 	}
-	user, ok, err := a.auth.Authenticate(r)
+	user, ok, err := a.authenticate(c, r)
 	switch {
 	case err != nil:
 		a.troubled(c, slog.LevelWarn, "cannot tell who sends a request", "error", err, "request_id", c.id)

@@ -39,7 +39,7 @@ func (s *storage) instances(e *ha.Episode, r *ha.Run, settled bool) {
 		if s.item(e, srv.ID) != nil || s.acting[srv.ID] { // its answer says what became of it
 			continue
 		}
-		skip, wait := usable(srv)
+		skip, wait := StorageOutlook(srv)
 		switch {
 		case wait != "":
 			waits = append(waits, srv.ID+" is "+wait)
@@ -87,9 +87,9 @@ func (s *storage) clean(r *ha.Run, settled bool, waits []string) {
 	}
 }
 
-// usable tells apart what a host with a dead disk has: skip says why an instance needs nothing, wait why it is not judged yet. What is left
+// StorageOutlook tells apart what a host with a dead disk has: skip says why an instance needs nothing, wait why it is not judged yet. What is left
 // looks usable to its owner and is not: active, stopped, paused, suspended, rescued, resized.
-func usable(srv ha.Server) (skip, wait string) {
+func StorageOutlook(srv ha.Server) (skip, wait string) {
 	switch srv.VMState {
 	case ha.VMError:
 		return "in error already", ""

@@ -50,6 +50,10 @@ func defaults() map[string]string {
 	ext := map[string][]string{
 		"recoveries": {"detail", "cancel", "hold", "release", "retry"},
 		"hosts":      {"confirm-off"},
+		"agents":     {"report", "orders", "agent-key", "agent-user"},
+		"health":     {"detail", "clear", "fail", "hold", "resume", "preview"},
+		"episodes":   {"index", "detail", "hold", "resume"},
+		"segments":   {"storage-failure-action"},
 		"engines":    {"index"},
 		"pauses":     {"index", "pause", "resume"},
 		"blobs":      {"index", "detail", "create", "rescue", "lost", "drop-location"},

@@ -25,4 +25,6 @@ type StorageStore interface {
 	SetAgentKey(ctx context.Context, host, hash, by string, ticketKey []byte) error
 	SetAgentUser(ctx context.Context, host, user, by string, ticketKey []byte) error
 	SetStorageAction(ctx context.Context, segment, action string) error
+	StorageAction(ctx context.Context, segment string) (string, error)
+	HostByUUID(ctx context.Context, uuid string) (ha.Host, error)
 }

@@ -338,3 +338,26 @@ func (s *Store) SetStorageAction(ctx context.Context, segment, action string) er
 		return err
 	}, nil)
 }
+
+// StorageAction returns a segment's own storage_failure_action, "" when the option decides.
+func (s *Store) StorageAction(ctx context.Context, segment string) (action string, err error) {
+	err = s.read(ctx, "reading a segment's storage_failure_action", func(ctx context.Context, db bun.IDB) error {
+		action, err = actionOf(ctx, db, segment)
+		return err
+	})
+	return action, err
+}
+
+func actionOf(ctx context.Context, db bun.IDB, segment string) (string, error) {
+	var actions []string
+	err := db.NewRaw("SELECT failure_action FROM storage_actions WHERE segment_uuid = ?", segment).Scan(ctx, &actions)
+	if err != nil || len(actions) == 0 {
+		return "", err
+	}
+	return actions[0], nil
+}
+
+// HostByUUID returns the live host of that uuid, whatever its segment. NotFoundError.
+func (s *Store) HostByUUID(ctx context.Context, uuid string) (ha.Host, error) {
+	return s.findHost(ctx, &ha.NotFoundError{Kind: ha.KindHost, ID: uuid}, "uuid = ? AND deleted = 0", uuid)
+}

@@ -51,17 +51,9 @@ func (s *Store) loadStorage(ctx context.Context, tx bun.Tx, u *ha.Unit) error {
 	for _, i := range items {
 		st.Items = append(st.Items, i.item())
 	}
-	action := struct {
-		Action string `bun:"failure_action"`
-	}{}
-	var actions []string
-	if err := tx.NewRaw("SELECT failure_action FROM storage_actions WHERE segment_uuid = ?", u.SegmentUUID).Scan(ctx, &actions); err != nil {
+	if st.Action, err = actionOf(ctx, tx, u.SegmentUUID); err != nil {
 		return err
 	}
-	if len(actions) > 0 {
-		action.Action = actions[0]
-	}
-	st.Action = action.Action
 	last := st.Episodes[len(st.Episodes)-1]
 	if !last.Open() {
 		return nil

@@ -30,6 +30,7 @@ func FaultOf(op Op, err error) (f *Fault, known bool) {
 		conflict    *ha.ConflictError
 		cloud       *ha.CloudError
 		unavailable *ha.UnavailableError
+		staleEpoch  *ha.StaleEpochError
 	)
 	switch {
 	case errors.As(err, &fault):
@@ -53,6 +54,8 @@ func FaultOf(op Op, err error) (f *Fault, known bool) {
 		return faultf(http.StatusConflict, "Notification received from host %s of type %s is duplicate.", duplicate.Host, duplicate.Type)
 	case errors.As(err, &conflict):
 		return faultf(http.StatusConflict, "%s", conflict.Text)
+	case errors.As(err, &staleEpoch):
+		return faultf(http.StatusConflict, "The report is of epoch %d, and epoch %d of the agent of %s has reported already.", staleEpoch.Epoch, staleEpoch.Stored, staleEpoch.Host)
 	case errors.As(err, &cloud) && op.Resource == "ext": // its reader is an operator of the cloud
 		return faultf(http.StatusServiceUnavailable, "Nova cannot be asked now: %s", cloud.Text)
 	case errors.As(err, &cloud) && cloud.Status == http.StatusForbidden:

@@ -346,3 +346,21 @@ func (s *Store) SetStorageAction(ctx context.Context, segment, action string) er
 		return nil
 	})
 }
+
+// StorageAction returns a segment's own storage_failure_action, "" when the option decides.
+func (s *Store) StorageAction(ctx context.Context, segment string) (action string, err error) {
+	err = s.run(ctx, "StorageAction", func(t *tx) error {
+		action = t.storage.actions[segment]
+		return nil
+	})
+	return action, err
+}
+
+// HostByUUID returns the live host of that uuid.
+func (s *Store) HostByUUID(ctx context.Context, uuid string) (h ha.Host, err error) {
+	err = s.run(ctx, "HostByUUID", func(t *tx) error {
+		h, err = t.liveHost(uuid)
+		return err
+	})
+	return h, err
+}

@@ -13,6 +13,9 @@ import (
 // StorageWindow is how near to each other episodes were opened that may have one cause (STORAGE-HEALTH, "Brakes").
 const StorageWindow = 10 * time.Minute
 
+// settlingReports is how many reports of a new start of an agent may lack a resource that has failed: its probe is under way.
+const settlingReports = 5
+
 // Bounds of what a storage unit is loaded with, far beyond what one hypervisor has.
 const (
 	SharersLimit  = 100
@@ -60,6 +63,11 @@ func Report(was ha.HostHealth, open *ha.Episode, r ha.AgentReport, h ha.Host, no
 			fresh = append(fresh, failure(c))
 		}
 		next.Checks = append(next.Checks, c)
+	}
+	for _, c := range was.Checks { // an agent that has just begun does not know all of its resources yet
+		if c.Status.Failed() && r.Seq <= settlingReports && !slices.ContainsFunc(next.Checks, func(n ha.Check) bool { return n.Resource == c.Resource }) {
+			next.Checks = append(next.Checks, c)
+		}
 	}
 	slices.SortFunc(next.Checks, func(a, b ha.Check) int { return strings.Compare(a.Resource, b.Resource) })
 	done := Reported{Health: next}

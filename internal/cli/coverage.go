@@ -69,7 +69,7 @@ evacuate_all_instances says; on a host in no segment, evacuate_all_instances doe
 			return err
 		}
 		if conn.format == "table" {
-			fmt.Fprintf(cmd.OutOrStdout(), "\n%d of %s that are to be protected are\n", protected, count(wanted, "instance"))
+			fmt.Fprintf(cmd.OutOrStdout(), "\n%d of %d instances that are to be protected are protected\n", protected, wanted)
 		}
 		if protected < wanted || unknown > 0 {
 			return errSilent
@@ -120,10 +120,16 @@ func coverageRows(h wire.HostCoverage, format string, all bool) []row {
 		if !all && (i.Protected || !i.Wanted) {
 			continue
 		}
-		rows = append(rows, line(h.Name, i.Name+" "+i.UUID, stateOf(i), way(i), whyOf(i), mendOf(i)))
+		why, mend := whyOf(i), mendOf(i)
+		if i.Reason != nil && len(h.Blocks) > 0 && same(*i.Reason, h.Blocks[0]) {
+			why, mend = "as its host", "-"
+		}
+		rows = append(rows, line(h.Name, i.Name+" "+i.UUID, stateOf(i), way(i), why, mend))
 	}
 	return rows
 }
+
+func same(a, b wire.Finding) bool { return a.Rule == b.Rule && a.Text == b.Text }
 
 func stateOf(i wire.InstanceCoverage) string {
 	switch {
@@ -138,7 +144,7 @@ func stateOf(i wire.InstanceCoverage) string {
 
 func way(i wire.InstanceCoverage) string {
 	switch {
-	case i.Order == nil || i.Method == nil || i.Choices == 0:
+	case !i.Protected || i.Method == nil:
 		return "-"
 	case i.Target == nil:
 		return fmt.Sprintf("%s: one of %d", *i.Method, i.Choices)
@@ -170,13 +176,6 @@ func dash(s *string) string {
 		return "-"
 	}
 	return *s
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func planCommand(env Env) *cobra.Command {
@@ -257,7 +256,11 @@ func describePlan(p wire.Plan) string {
 	slices.SortStableFunc(instances, func(a, b wire.InstanceCoverage) int { return cmp.Compare(place(a), place(b)) })
 	for _, i := range instances {
 		if !i.Protected {
-			left = append(left, []string{i.UUID, i.Name, stateOf(i), whyOf(i), mendOf(i)})
+			line := []string{i.UUID, i.Name, stateOf(i), "what is in the way of all"}
+			if i.Reason == nil || len(p.Blocks) == 0 || !same(*i.Reason, p.Blocks[0]) {
+				line = append(line[:3], whyOf(i), "mend: "+mendOf(i))
+			}
+			left = append(left, line)
 			continue
 		}
 		arrives := dash(i.Arrives)

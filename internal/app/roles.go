@@ -142,6 +142,7 @@ func (b *builder) build(ctx context.Context) error {
 	b.addRehearsals(rows)
 	b.addDoctor(rows)
 	b.addShipper(rows)
+	b.addBlobCounts(rows)
 	b.addTraces()
 	return nil
 }
@@ -211,6 +212,7 @@ func (b *builder) makeEngine(rows *store.Store) *engine.Engine {
 	return engine.New(engine.Config{
 		Name: b.app.name, Host: e.Host, Version: Version, TTL: s.LeaseTTL, Tick: s.LeaseTick, Poll: s.PollInterval,
 		DrainTimeout: s.DrainTimeout, CallTimeout: s.NovaTimeout, Concurrency: s.NovaConcurrencyMax, Rules: rules(b.cfg), Log: b.log,
+		Blobs:   blobRules(b.cfg),
 		Observe: traced(observer(b.metrics), b.traces),
 	}, watch(rows, b.metrics, b.log), b.cloud, b.fencer)
 }

@@ -236,11 +236,19 @@ type Salvor struct {
 	RestartWindow        time.Duration
 	LocalDisk            string // evacuate or leave
 	StorageFailureAction string // error or evacuate
-	LeaseTTL             time.Duration
-	LeaseTick            time.Duration
-	DrainTimeout         time.Duration
-	PollInterval         time.Duration
-	FencingFile          string
+
+	BlobTransfers          int
+	BlobTransfersPerSource int
+	BlobTransfersPerTarget int
+	BlobReservedMB         int
+	BlobSilenceGrace       time.Duration
+	BlobVerifyInterval     time.Duration
+
+	LeaseTTL     time.Duration
+	LeaseTick    time.Duration
+	DrainTimeout time.Duration
+	PollInterval time.Duration
+	FencingFile  string
 	// FencingRehearsalInterval is between two rehearsals of all hosts' fencing; 0: none.
 	FencingRehearsalInterval time.Duration
 	WebhookURLs              []string

@@ -36,6 +36,7 @@ type Metrics struct {
 	shipDropped    *prometheus.CounterVec
 	outbox         *prometheus.GaugeVec
 	outboxAge      *prometheus.GaugeVec
+	blob           blobMetrics
 }
 
 var (
@@ -70,6 +71,7 @@ func NewMetrics(version string) *Metrics {
 	m.shipDropped = m.counter("outbox_dropped_total", "Versioned notifications that were given up.", "to", "why")
 	m.outbox = m.gauges("outbox_rows", "Versioned notifications that wait for a destination, where this process ships for it.", "to")
 	m.outboxAge = m.gauges("outbox_oldest_seconds", "The age of the first of them.", "to")
+	m.makeBlobs()
 	return m
 }
 

@@ -38,6 +38,8 @@ type Config struct {
 
 	Blobs copies.Config // its Dir is "" where the host holds none; Ready, Changed, Stale, Key and Log are the agent's to set
 	URL   string        // where others fetch them, "" when it does not listen
+	// Domain is what this host fails together with, "" when nobody said.
+	Domain string
 }
 
 // Agent is made by New and run once.

@@ -112,7 +112,7 @@ func (a *Agent) report(ctx context.Context) (more bool, err error) {
 // say is the report of the host's storage.
 func (a *Agent) say() wire.AgentReport {
 	verdicts := a.watch.Verdicts()
-	r := wire.AgentReport{Epoch: a.keep.Epoch, Seq: a.seq, URL: a.cfg.URL, Resources: []wire.AgentResource{}}
+	r := wire.AgentReport{Epoch: a.keep.Epoch, Seq: a.seq, URL: a.cfg.URL, Domain: a.cfg.Domain, Resources: []wire.AgentResource{}}
 	for _, d := range a.cfg.Resources {
 		v := verdicts[d.Name]
 		if d.Name == a.store {

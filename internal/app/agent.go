@@ -118,7 +118,7 @@ func agentConfig(conf *config.Config) (agent.Config, error) {
 	}
 	return agent.Config{
 		Host: host, StateDir: c.StateDirectory, Resources: resources, Probe: c.ProbeInterval, Write: c.WriteInterval, Deadline: c.ProbeTimeout,
-		Report: c.ReportInterval,
+		Report: c.ReportInterval, Domain: c.FailureDomain,
 		Prober: disks.Children{Program: append([]string{"/proc/self/exe"}, ProbeWords...), Locks: locks},
 		Blobs: copies.Config{
 			Dir: c.BlobDirectory, Parallel: c.CopiesIn, Serving: c.CopiesOut, Interval: c.VerifyInterval, Rate: int64(c.VerifyRate) << 20,

@@ -18,6 +18,7 @@ type Agent struct {
 	BlobDirectory  string // "": the host holds no blobs
 	Listen         string // "": nothing is served
 	URL            string
+	FailureDomain  string // "": the host's own
 	CertFile       string
 	SSLKeyFile     string
 	SSLCAFile      string
@@ -70,6 +71,8 @@ func agentOptions() []Option {
 			"Where the agent serves its blobs to other agents, and /healthcheck, such as 192.0.2.1:15869; empty: nowhere."),
 		define(g, "url", webURL(), "", func(c *Config) *string { return &c.Agent.URL },
 			"By what URL other agents reach it; empty: made of listen, with the host's name where that has no address.", shown("of listen")),
+		words("failure_domain", "", func(a *Agent) *string { return &a.FailureDomain },
+			"The rack, room or power feed that this host fails with, by any name: copies of a blob go to different ones first. Empty: the host by itself."),
 		words("ssl_cert_file", "", func(a *Agent) *string { return &a.CertFile },
 			"The certificate with which the agent serves, and which it shows to other agents; empty: it serves plain HTTP."),
 		words("ssl_key_file", "", func(a *Agent) *string { return &a.SSLKeyFile }, "Its key."),

@@ -201,6 +201,7 @@ func (s *Server) addInstances(r *request) reply {
 		VMState   string            `json:"vm_state"`
 		TaskState string            `json:"task_state"`
 		Project   string            `json:"project"`
+		Volume    bool              `json:"from_volume"` // they boot from a volume
 	}
 	if err := strict(r.body, &in); err != nil {
 		return controlError(http.StatusBadRequest, err)
@@ -214,6 +215,7 @@ func (s *Server) addInstances(r *request) reply {
 	}
 	ids, err := s.cloud.AddInstances(in.Host, count, sim.InstanceSpec{
 		Name: in.Name, Metadata: in.Metadata, VMState: in.VMState, TaskState: in.TaskState, Project: in.Project,
+		FromVolume: in.Volume,
 	})
 	if err != nil {
 		return controlError(http.StatusBadRequest, err)

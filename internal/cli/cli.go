@@ -110,7 +110,7 @@ the same API, the same masakari.conf.`,
 		serveCommand(env), apiCommand(env), engineCommand(env), agentCommand(env),
 		demoCommand(env), simCommand(env),
 		segmentCommand(env), hostCommand(env), notificationCommand(env), vmoveCommand(env), recoveryCommand(env),
-		pauseCommand(env), resumeCommand(env), coverageCommand(env), planCommand(env), blobCommand(env), transferCommand(env),
+		pauseCommand(env), resumeCommand(env), coverageCommand(env), planCommand(env), blobCommand(env), transferCommand(env), episodeCommand(env),
 		dbCommand(env), fenceCommand(env), doctorCommand(env), configCommand(env), policyCommand(env), statusCommand(env), versionCommand(),
 	)
 	root.Version = versionText()

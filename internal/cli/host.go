@@ -42,6 +42,7 @@ func hostCommand(env Env) *cobra.Command {
 	}
 	conn.addColumns(show)
 	cmd.AddCommand(listHosts(conn, &segment), show, createHost(conn, &segment), updateHost(conn, &segment), deleteHost(conn, &segment), confirmOff(conn))
+	cmd.AddCommand(storageOfHost(conn)...)
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -75,7 +76,8 @@ func buildAgent(ctx context.Context, o Options, a *App) error {
 	a.name = conf.Host
 	a.parts = append(a.parts, part{"agent", func(ctx context.Context) error { ag.Run(ctx); return nil }})
 	if listener != nil {
-		server := &http.Server{Handler: ag.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+		server := &http.Server{Handler: ag.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+			ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn)}
 		a.parts = append(a.parts, part{"blobs", func(ctx context.Context) error { return serveHTTP(ctx, server, listener, o.Log) }})
 	}
 	if every := watchdogEvery(); every > 0 {

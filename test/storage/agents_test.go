@@ -146,7 +146,7 @@ func agentConf(t *testing.T, api, host string, lines ...string) string {
 	write(t, key, "secret-of-"+host+"\n", 0o600)
 	conf := append([]string{
 		"[agent]", "host = " + host, "api_url = " + api, "key_file = " + key, "state_directory = " + filepath.Join(dir, "state"),
-		"probe_interval = 0.3", "write_interval = 0.6", "probe_timeout = 1", "report_interval = 1",
+		"probe_interval = 0.3", "write_interval = 0.6", "probe_timeout = 3", "report_interval = 1",
 	}, lines...)
 	file := filepath.Join(dir, "agent.conf")
 	write(t, file, strings.Join(conf, "\n")+"\n", 0o600)

@@ -47,7 +47,7 @@ func (s *Store) Checkup(ctx context.Context) (ha.DatabaseState, error) {
 		return state, err
 	}
 	for _, table := range tables {
-		if slices.Contains(state.Missing, table) {
+		if slices.Contains(state.Missing, table.name) {
 			continue
 		}
 		began := time.Now()
@@ -85,21 +85,14 @@ var errTried = errors.New("tried")
 
 // tryTable reads, inserts, updates and deletes no row of the table. Rights, and whether the server takes writes at all, are looked at
 // before rows are.
-func (s *Store) tryTable(ctx context.Context, table string) error {
-	what := "SELECT from"
+func (s *Store) tryTable(ctx context.Context, t table) error {
+	what := "BEGIN for"
 	err := s.once(ctx, func(ctx context.Context, tx bun.Tx) error {
-		rows, err := tx.QueryContext(ctx, "SELECT * FROM "+table+" WHERE 1 = 0")
-		if err != nil {
-			return err
-		}
-		columns, err := rows.Columns()
-		if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {
-			return err
-		}
 		for _, try := range []struct{ what, query string }{
-			{"INSERT into", fmt.Sprintf("INSERT INTO %[1]s SELECT * FROM %[1]s WHERE 1 = 0", table)},
-			{"UPDATE of", fmt.Sprintf("UPDATE %[1]s SET %[2]s = %[2]s WHERE 1 = 0", table, columns[0])},
-			{"DELETE from", fmt.Sprintf("DELETE FROM %s WHERE 1 = 0", table)},
+			{"SELECT from", fmt.Sprintf("SELECT %s FROM %s WHERE 1 = 0", t.column, t.name)},
+			{"INSERT into", fmt.Sprintf("INSERT INTO %[1]s SELECT * FROM %[1]s WHERE 1 = 0", t.name)},
+			{"UPDATE of", fmt.Sprintf("UPDATE %[1]s SET %[2]s = %[2]s WHERE 1 = 0", t.name, t.column)},
+			{"DELETE from", fmt.Sprintf("DELETE FROM %s WHERE 1 = 0", t.name)},
 		} {
 			what = try.what
 			if _, err := changed(ctx, tx, try.query); err != nil {
@@ -111,7 +104,7 @@ func (s *Store) tryTable(ctx context.Context, table string) error {
 	if errors.Is(err, errTried) {
 		return nil
 	}
-	return fmt.Errorf("%s %s: %w", what, table, err)
+	return fmt.Errorf("%s %s: %w", what, t.name, err)
 }
 
 // settings reads what must be set, and how a Galera node is.

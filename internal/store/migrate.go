@@ -121,7 +121,7 @@ func (s *Store) Version(ctx context.Context) (string, error) {
 	return version, err
 }
 
-var createTable = regexp.MustCompile(`CREATE TABLE IF NOT EXISTS (\w+)`)
+var createTable = regexp.MustCompile(`CREATE TABLE IF NOT EXISTS (\w+) \(\s*(\w+)`)
 
 // Missing returns the tables that the database's version has and that are not there: somebody dropped them.
 func (s *Store) Missing(ctx context.Context) ([]string, error) {
@@ -129,21 +129,28 @@ func (s *Store) Missing(ctx context.Context) ([]string, error) {
 	if err != nil || version == "" {
 		return nil, err
 	}
-	want, err := s.tablesOf(version)
+	tables, err := s.tablesOf(version)
 	if err != nil {
 		return nil, err
+	}
+	want := make([]string, len(tables))
+	for i, t := range tables {
+		want[i] = t.name
 	}
 	have, err := s.present(ctx, want...)
 	return slices.DeleteFunc(want, func(t string) bool { return slices.Contains(have, t) }), err
 }
 
+// table is one of a migration's, with its first column.
+type table struct{ name, column string }
+
 // tablesOf are the tables of a version.
-func (s *Store) tablesOf(version string) ([]string, error) {
+func (s *Store) tablesOf(version string) ([]table, error) {
 	files, dir, err := s.migrationDir()
 	if err != nil {
 		return nil, err
 	}
-	var want []string
+	var want []table
 	for _, f := range dir {
 		if number, _, _ := strings.Cut(f.Name(), "_"); number > version {
 			continue
@@ -153,7 +160,7 @@ func (s *Store) tablesOf(version string) ([]string, error) {
 			return nil, fmt.Errorf("the embedded migrations: %w", err)
 		}
 		for _, m := range createTable.FindAllStringSubmatch(string(text), -1) {
-			want = append(want, m[1])
+			want = append(want, table{m[1], m[2]})
 		}
 	}
 	return want, nil

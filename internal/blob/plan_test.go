@@ -1,0 +1,231 @@
+package blob
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
+
+var (
+	now  = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	long = now.Add(-time.Hour)
+	all  = Rules{Total: 1000, PerSource: 1000, PerTarget: 1000, Grace: time.Hour}
+)
+
+func at(uuid string, change ...func(*ha.BlobHost)) ha.BlobHost {
+	h := ha.BlobHost{UUID: uuid, Name: uuid, URL: "http://" + uuid, Free: 1 << 40}
+	for _, c := range change {
+		c(&h)
+	}
+	return h
+}
+
+func failed(h *ha.BlobHost)  { h.Failed, h.Errored = true, true }
+func errored(h *ha.BlobHost) { h.Errored = true }
+func silent(d time.Duration) func(*ha.BlobHost) {
+	return func(h *ha.BlobHost) { h.Silent = d }
+}
+
+func free(n int64) func(*ha.BlobHost) { return func(h *ha.BlobHost) { h.Free = n } }
+func in(d string) func(*ha.BlobHost)  { return func(h *ha.BlobHost) { h.Domain = d } }
+
+func loc(id int64, host string, s ha.LocationState) ha.Location {
+	return ha.Location{ID: id, BlobUUID: "b", HostUUID: host, State: s, Since: long, VerifiedAt: &long}
+}
+
+func blobOf(want int, locations ...ha.Location) ha.BlobState {
+	return ha.BlobState{Blob: ha.Blob{UUID: "b", Size: 100, WantCopies: want, Touch: 3}, Locations: locations}
+}
+
+// planned is what one pass decides about one blob.
+func planned(t *testing.T, r Rules, b ha.BlobState, hosts ...ha.BlobHost) ha.PlanBlob {
+	t.Helper()
+	n := 0
+	var running []ha.Transfer
+	for _, x := range b.Transfers {
+		if x.State == ha.TransferRunning {
+			running = append(running, x)
+		}
+	}
+	d := Decide(ha.BlobWork{Hosts: hosts, Due: []ha.BlobState{b}, Running: running}, r, now, func() string { n++; return fmt.Sprint("t", n) })
+	for _, c := range d.Changes {
+		if p, is := c.(ha.PlanBlob); is {
+			return p
+		}
+	}
+	t.Fatalf("nothing was decided: %+v", d)
+	return ha.PlanBlob{}
+}
+
+func targets(p ha.PlanBlob) (to []string) {
+	for _, t := range p.Start {
+		to = append(to, t.From+">"+t.To)
+	}
+	return to
+}
+
+func TestTargets(t *testing.T) {
+	const present = ha.LocationPresent
+	for _, c := range []struct {
+		name  string
+		blob  ha.BlobState
+		hosts []ha.BlobHost
+		rules Rules
+		want  string
+		why   string
+	}{
+		{"the most room", blobOf(2, loc(1, "a", present)), []ha.BlobHost{at("a"), at("b", free(500)), at("c", free(900))}, all, "[a>c]", "it is being copied"},
+		{"another failure domain first", blobOf(2, loc(1, "a", present)), []ha.BlobHost{at("a", in("r1")), at("b", in("r1"), free(900)), at("c", in("r2"), free(500))}, all, "[a>c]", "it is being copied"},
+		{"each copy in a domain of its own", blobOf(3, loc(1, "a", present)), []ha.BlobHost{at("a", in("r1")), at("b", in("r2"), free(900)), at("c", in("r2"), free(800)), at("d", in("r3"), free(500))}, all, "[a>b a>d]", "it is being copied"},
+		{"never a host in error", blobOf(2, loc(1, "a", present)), []ha.BlobHost{at("a"), at("b", errored), at("c", failed)}, all, "[]", "no other host that is well has 100 B free beyond what is reserved"},
+		{"never one that is silent", blobOf(2, loc(1, "a", present)), []ha.BlobHost{at("a"), at("b", silent(4*time.Minute)), at("c", silent(-1))}, all, "[]", "no other host that is well has 100 B free beyond what is reserved"},
+		{"never one without room", blobOf(2, loc(1, "a", present)), []ha.BlobHost{at("a"), at("b", free(99)), at("c", free(100))}, all, "[a>c]", "it is being copied"},
+		{"what is reserved stays free", blobOf(2, loc(1, "a", present)), []ha.BlobHost{at("a"), at("b", free(100))}, Rules{Total: 9, PerSource: 9, PerTarget: 9, Reserve: 1, Grace: time.Hour}, "[]", "no other host that is well has 100 B free beyond what is reserved"},
+		{"a copy of a host whose instances only are hurt counts, and serves", blobOf(2, loc(1, "a", present)), []ha.BlobHost{at("a", errored), at("b")}, all, "[a>b]", "it is being copied"},
+		{"a silent host's copies count for a while", blobOf(2, loc(1, "a", present), loc(2, "b", present)), []ha.BlobHost{at("a"), at("b", silent(30*time.Minute)), at("c")}, all, "[]", ""},
+		{"and then no more", blobOf(2, loc(1, "a", present), loc(2, "b", present)), []ha.BlobHost{at("a"), at("b", silent(61*time.Minute)), at("c")}, all, "[a>c]", "it is being copied"},
+		{"a suspect copy does not count", blobOf(2, loc(1, "a", present), loc(2, "b", ha.LocationSuspect)), []ha.BlobHost{at("a"), at("b", failed), at("c")}, all, "[a>c]", "it is being copied"},
+		{"the limit in all", blobOf(3, loc(1, "a", present)), []ha.BlobHost{at("a"), at("b"), at("c")}, Rules{Total: 1, PerSource: 9, PerTarget: 9, Grace: time.Hour}, "[a>b]", "it waits for its turn: as much is being copied as the limits allow"},
+		{"the limit per source", blobOf(3, loc(1, "a", present)), []ha.BlobHost{at("a"), at("b"), at("c")}, Rules{Total: 9, PerSource: 1, PerTarget: 9, Grace: time.Hour}, "[a>b]", "it waits for its turn: as much is being copied as the limits allow"},
+		{"at risk: it is read from where it may still be", blobOf(2, loc(1, "a", ha.LocationSuspect)), []ha.BlobHost{at("a", failed), at("b"), at("c")}, all, "[a>b]", "it is read from a copy that does not count: there is no other"},
+		{"at risk: nothing can be asked", blobOf(2, loc(1, "a", ha.LocationSuspect)), []ha.BlobHost{at("a", failed, silent(time.Hour)), at("b")}, all, "[]", "no host that can be asked has a copy"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := planned(t, c.rules, c.blob, c.hosts...)
+			if got := fmt.Sprint(targets(p)); got != c.want || p.Why != c.why {
+				t.Errorf("transfers are %s (%s), want %s (%s)", got, p.Why, c.want, c.why)
+			}
+			for _, s := range p.Start {
+				if s.Rescue != (p.Copies == 0) || s.Size != 100 {
+					t.Errorf("%+v", s)
+				}
+			}
+		})
+	}
+}
+
+func moves(p ha.PlanBlob) (out []string) {
+	for _, m := range p.Move {
+		out = append(out, fmt.Sprintf("%d>%s", m.ID, m.To))
+	}
+	return out
+}
+
+func TestWhatIsGivenUp(t *testing.T) {
+	const present = ha.LocationPresent
+	unsure := loc(2, "b", present)
+	unsure.VerifiedAt = nil
+	restoring := loc(1, "a", ha.LocationQuarantined)
+	restoring.Why = ha.WhyRestore
+	for _, c := range []struct {
+		name  string
+		blob  ha.BlobState
+		hosts []ha.BlobHost
+		want  string
+	}{
+		{"more than wanted: where room is scarcest", blobOf(1, loc(1, "a", present), loc(2, "b", present)), []ha.BlobHost{at("a", free(10)), at("b", free(20))}, "[1>dropping]"},
+		{"of a domain that has another first", blobOf(2, loc(1, "a", present), loc(2, "b", present), loc(3, "c", present)), []ha.BlobHost{at("a", in("r1"), free(30)), at("b", in("r1"), free(40)), at("c", in("r2"), free(10))}, "[1>dropping]"},
+		{"not while the others are not hashed", blobOf(1, loc(1, "a", present), unsure), []ha.BlobHost{at("a"), at("b")}, "[]"},
+		{"not while the others are silent", blobOf(1, loc(1, "a", present), loc(2, "b", present)), []ha.BlobHost{at("a"), at("b", silent(4*time.Minute))}, "[]"},
+		{"not while the others are in error", blobOf(1, loc(1, "a", present), loc(2, "b", present)), []ha.BlobHost{at("a"), at("b", errored)}, "[]"},
+		{"a suspect copy on a broken disk stays", blobOf(1, loc(1, "a", ha.LocationSuspect), loc(2, "b", present), loc(3, "c", present)), []ha.BlobHost{at("a", failed), at("b", free(1)), at("c")}, "[2>dropping]"},
+		{"a suspect copy on a host that is well is hashed", blobOf(1, loc(1, "a", ha.LocationSuspect), loc(2, "b", present)), []ha.BlobHost{at("a"), at("b")}, "[1>verifying]"},
+		{"what was set aside goes when another is good", blobOf(1, loc(1, "a", ha.LocationQuarantined), loc(2, "b", present)), []ha.BlobHost{at("a"), at("b")}, "[1>dropping]"},
+		{"and stays when none is", blobOf(2, loc(1, "a", ha.LocationQuarantined), loc(2, "b", ha.LocationSuspect)), []ha.BlobHost{at("a"), at("b", failed)}, "[]"},
+		{"hashed once more when nothing else is left", blobOf(2, loc(1, "a", ha.LocationQuarantined)), []ha.BlobHost{at("a")}, "[1>quarantined]"},
+		{"once", blobOf(2, restoring), []ha.BlobHost{at("a")}, "[]"},
+		{"what is being dropped is kept when it is needed again", blobOf(2, loc(1, "a", ha.LocationDropping), loc(2, "b", present)), []ha.BlobHost{at("a"), at("b")}, "[1>verifying]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := fmt.Sprint(moves(planned(t, all, c.blob, c.hosts...))); got != c.want {
+				t.Errorf("moves are %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestTransfersUnderWay(t *testing.T) {
+	const present = ha.LocationPresent
+	run := func(from, to string, bytes int64) ha.Transfer {
+		return ha.Transfer{UUID: "x", BlobUUID: "b", From: from, To: to, State: ha.TransferRunning, Size: 100, Bytes: bytes, StartedAt: long, MovedAt: now}
+	}
+	with := func(b ha.BlobState, transfers ...ha.Transfer) ha.BlobState { b.Transfers = transfers; return b }
+	ended := func(to string, bytes int64, ago time.Duration) ha.Transfer {
+		at := now.Add(-ago)
+		return ha.Transfer{UUID: "f", BlobUUID: "b", From: "a", To: to, State: ha.TransferFailed, Size: 100, Bytes: bytes, EndedAt: &at, Why: "broken off"}
+	}
+	for _, c := range []struct {
+		name      string
+		blob      ha.BlobState
+		hosts     []ha.BlobHost
+		start     string
+		cancelled string
+		replaced  string
+		again     time.Duration
+	}{
+		{"nothing is started twice", with(blobOf(2, loc(1, "a", present)), run("a", "b", 0)), []ha.BlobHost{at("a"), at("b"), at("c")}, "[]", "", "", 0},
+		{"to a host that turned to error: to another one", with(blobOf(2, loc(1, "a", present)), run("a", "b", 0)), []ha.BlobHost{at("a"), at("b", failed), at("c")}, "[a>c]", "the storage of its target is in error", "", 0},
+		{"to a host that went silent", with(blobOf(2, loc(1, "a", present)), run("a", "b", 0)), []ha.BlobHost{at("a"), at("b", silent(4*time.Minute)), at("c")}, "[a>c]", "the agent of its target is silent", "", 0},
+		{"from a host that turned to error: from another one", with(blobOf(3, loc(1, "a", ha.LocationSuspect), loc(2, "d", present), loc(3, "e", present)), run("a", "b", 60)), []ha.BlobHost{at("a", failed), at("b"), at("d"), at("e")}, "[]", "", "d", 0},
+		{"from the last one, which turned to error: read all the same", with(blobOf(2, loc(1, "a", ha.LocationSuspect)), run("a", "b", 60)), []ha.BlobHost{at("a", failed), at("b")}, "[]", "", "a", 0},
+		{"from the last one, which is gone", with(blobOf(2, loc(1, "a", present)), run("a", "b", 60)), []ha.BlobHost{at("a", silent(4*time.Minute)), at("b")}, "[]", "its source is gone, and there is no other", "", noRoom},
+		{"there are enough by now", with(blobOf(1, loc(1, "a", present)), run("a", "b", 0)), []ha.BlobHost{at("a"), at("b")}, "[]", "there are enough copies", "", 0},
+		{"after a failure it waits", with(blobOf(2, loc(1, "a", present)), ended("b", 60, time.Second)), []ha.BlobHost{at("a"), at("b"), at("c")}, "[]", "", "", time.Second},
+		{"and resumes where the bytes are", with(blobOf(2, loc(1, "a", present)), ended("b", 60, 3*time.Second)), []ha.BlobHost{at("a"), at("b", free(50)), at("c")}, "[a>b]", "", "", 0},
+		{"elsewhere when nothing has arrived", with(blobOf(2, loc(1, "a", present)), ended("b", 0, 3*time.Second)), []ha.BlobHost{at("a"), at("b"), at("c")}, "[a>c]", "", "", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := planned(t, all, c.blob, c.hosts...)
+			cancelled, replaced := "", ""
+			if len(p.Cancel) > 0 {
+				cancelled = p.Cancel[0].Why
+			}
+			if len(p.Replace) > 0 {
+				replaced = p.Replace[0].From
+			}
+			if got := fmt.Sprint(targets(p)); got != c.start || cancelled != c.cancelled || replaced != c.replaced || p.Again != c.again {
+				t.Errorf("start %s, cancel %q, from %q, again %s", got, cancelled, replaced, p.Again)
+			}
+		})
+	}
+}
+
+// TestTenThousandBlobs: limits hold, those that need it most come first, and a pass over far more than a page takes far less than a second.
+func TestTenThousandBlobs(t *testing.T) {
+	w := ha.BlobWork{}
+	for i := range 50 {
+		w.Hosts = append(w.Hosts, at(fmt.Sprintf("h%02d", i)))
+	}
+	for i := range 10000 {
+		b := blobOf(2, loc(int64(i), fmt.Sprintf("h%02d", i%50), ha.LocationPresent))
+		b.UUID = fmt.Sprintf("b%05d", i)
+		w.Due = append(w.Due, b)
+	}
+	began, n := time.Now(), 0
+	r := Rules{Total: 256, PerSource: 8, PerTarget: 8, Grace: time.Hour}
+	d := Decide(w, r, now, func() string { n++; return fmt.Sprint("t", n) })
+	took := time.Since(began)
+	from, to, started := map[string]int{}, map[string]int{}, 0
+	for _, c := range d.Changes {
+		if p, is := c.(ha.PlanBlob); is {
+			for _, s := range p.Start {
+				from[s.From]++
+				to[s.To]++
+				started++
+			}
+		}
+	}
+	if started != r.Total {
+		t.Errorf("%d transfers are started, want %d", started, r.Total)
+	}
+	for h, n := range from {
+		if n > r.PerSource || to[h] > r.PerTarget {
+			t.Errorf("%d from and %d to %s", n, to[h], h)
+		}
+	}
+	if took > time.Second {
+		t.Errorf("a pass took %s", took)
+	}
+}

@@ -1,6 +1,7 @@
 package ha
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -228,6 +229,11 @@ type (
 		Error string
 	}
 )
+
+// MovesBlobs reports whether there is news that the replicator waits for.
+func (r AgentReport) MovesBlobs() bool {
+	return len(r.Copies) > 0 || slices.ContainsFunc(r.Transfers, func(t TransferReport) bool { return t.State != TransferRunning })
+}
 
 // OrderKind is what an agent is asked to do.
 type OrderKind string

@@ -87,6 +87,8 @@ func (s *Service) ReportStorage(ctx context.Context, host ha.Host, r ha.AgentRep
 	}
 	if a.Opened != "" {
 		s.cfg.Log.WarnContext(ctx, "the storage of a host failed", "host", host.Name, "episode", a.Opened)
+	}
+	if a.Opened != "" || r.MovesBlobs() {
 		s.cfg.Poke()
 	}
 	orders, err := s.Orders(ctx, host.UUID)

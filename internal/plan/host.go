@@ -90,12 +90,12 @@ func (t *turn) hostStarted() {
 	t.end(ha.StatusFinished, "")
 }
 
-// handOver leaves what is claimed on the host to its take-back, and wakes it.
+// handOver leaves what is claimed on the host to its take-back, and wakes it, and the return of a process that waits.
 func (t *turn) handOver() {
 	if ha.Claimed(t.ownClaims(), ha.WhatForcedDown) || ha.Claimed(t.ownClaims(), ha.WhatDisabled) {
 		t.change(ha.StartUnit{Kind: ha.UnitTakeBack, HostUUID: t.Unit.HostUUID, SegmentUUID: t.Unit.SegmentUUID})
 	}
-	t.change(ha.Signal{Key: ha.UnitTakeBack.Key(t.Unit.HostUUID)})
+	t.change(ha.Signal{Key: ha.UnitTakeBack.Key(t.Unit.HostUUID)}, ha.Signal{Key: ha.UnitProcess.Key(t.Unit.HostUUID)})
 }
 
 // ownClaims are the claims on the unit's host.

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 )
@@ -51,12 +52,17 @@ func (t *turn) processOver() bool {
 	var s ha.Status
 	var why string
 	switch {
-	case t.Unit.HostUnit != 0:
+	case t.Unit.HostUnit != 0 && t.note.Payload.Stopped():
 		s, why = ha.StatusFinished, "host recovery took over"
 	case t.Unit.Wishes.CancelBy != "":
 		s, why = ha.StatusFailed, "cancelled by "+t.Unit.Wishes.CancelBy
 	case t.expired():
 		s, why = ha.StatusFailed, fmt.Sprintf("expired: older than %s", t.Rules.Expiry)
+	case t.Unit.HostUnit != 0: // a STARTED: nobody else takes back what the process's failure claimed, and no monitor tells twice
+		t.note.Status = ha.StatusRunning
+		t.say("waiting: a recovery of host %s is at work", t.Unit.Host.Name)
+		t.park = 5 * time.Second
+		return true
 	case t.note.Payload.Stopped() && returned: // what it claimed is taken back by that report
 		s, why = ha.StatusFinished, "the process is back"
 	default:

@@ -246,6 +246,24 @@ func TestProcessGivesWay(t *testing.T) {
 	w.end(ha.StatusFinished, "host recovery took over")
 }
 
+// A STARTED that comes while the host's unit is at work, such as the host's own STARTED, waits for its end: else nobody would take the
+// disable back.
+func TestProcessStartedWaitsForTheHostUnit(t *testing.T) {
+	w := processReport(t, ha.EventStarted, ha.ProcessNovaCompute)
+	w.stoppedBefore()
+	w.unit.HostUnit = 7
+	w.run(time.Minute)
+	w.acts()
+	w.waiting("a recovery of host compute-1 is at work")
+	w.unit.HostUnit = 0
+	w.toEnd(time.Minute)
+	w.acts("service compute-1 enable")
+	w.end(ha.StatusFinished, "")
+	if w.claims() != "" {
+		t.Errorf("claims %s", w.claims())
+	}
+}
+
 func TestProcessDisabledSegment(t *testing.T) {
 	w := processReport(t, ha.EventStopped, ha.ProcessNovaCompute)
 	w.unit.Segment.Enabled = false

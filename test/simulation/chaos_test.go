@@ -97,6 +97,10 @@ func (w *world) kill() {
 
 // trouble is one thing that goes wrong.
 func (w *world) trouble() {
+	if w.back != nil && w.back.rng.IntN(2) == 0 {
+		w.errand()
+		return
+	}
 	ps := w.up()
 	var p *process
 	if len(ps) > 0 {

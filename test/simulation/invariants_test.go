@@ -208,6 +208,7 @@ func (w *world) checkClaims() {
 	for _, s := range services {
 		_, forced := w.claims[s.Host+" forced_down recovery"]
 		_, disabled := w.claims[s.Host+" disabled recovery"]
+		_, process := w.claims[s.Host+" disabled process"]
 		if _, storage := w.claims[s.Host+" disabled storage"]; storage {
 			disabled = true
 		}
@@ -215,7 +216,7 @@ func (w *world) checkClaims() {
 		switch {
 		case s.ForcedDown && !forced:
 			text = s.Host + " is forced down without a claim"
-		case s.Disabled && strings.HasPrefix(s.DisabledReason, "salvor") && !disabled:
+		case s.Disabled && strings.HasPrefix(s.DisabledReason, "salvor") && !disabled && !process:
 			text = s.Host + " is disabled without a claim"
 		default:
 			continue

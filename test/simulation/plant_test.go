@@ -18,6 +18,9 @@ const (
 	plantNoDoubt  plant = "in doubt ignored"
 	plantNoBrake  plant = "brake not counting"
 	plantNoUnlock plant = "unlock forgotten"
+
+	plantNoTakeBack plant = "forced_down not taken back"
+	plantNoEnable   plant = "what was disabled is not enabled, or what was enabled not disabled"
 )
 
 // spoil makes a takeover forget that an order may have been sent.
@@ -41,6 +44,11 @@ type spoiled struct {
 
 func (s spoiled) Do(ctx context.Context, a ha.Act) (ha.Outcome, error) {
 	if s.plant == plantNoUnlock && a.Kind == ha.ActUnlock {
+		return ha.Outcome{Act: a}, nil
+	}
+	back := a.Kind == ha.ActService && (s.plant == plantNoTakeBack && a.ForcedDown != nil && !*a.ForcedDown ||
+		s.plant == plantNoEnable && a.ForcedDown == nil && a.Enable != nil && (*a.Enable || a.Reason == "spare"))
+	if back {
 		return ha.Outcome{Act: a}, nil
 	}
 	if a.Kind == ha.ActEvacuate {

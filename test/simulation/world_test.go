@@ -80,7 +80,8 @@ type world struct {
 	strikes int
 	quiet   bool // the chaos is over
 	orders  atomic.Int32
-	disks   *disks // nil: the hosts have no agents
+	back    *wayBack // nil: what is left in the end is not looked at
+	disks   *disks   // nil: the hosts have no agents
 }
 
 // process is one engine.
@@ -241,6 +242,9 @@ func (w *world) startEngine() {
 
 func (w *world) rules() plan.Rules {
 	r := rules()
+	if w.back != nil {
+		r = w.back.rules(r)
+	}
 	if w.plant == plantNoBrake {
 		r.BrakePercent = 0
 	}

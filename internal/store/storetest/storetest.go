@@ -50,6 +50,8 @@ type Backend interface {
 	Outlook(ctx context.Context, segment string) (ha.Outlook, error)
 	Ping(ctx context.Context) error
 
+	StorageBackend
+
 	Purge(ctx context.Context, ageDays, maxRows int) (rules.Purged, error)
 
 	BlobBackend
@@ -78,6 +80,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 		{"Journal", journal}, {"Claims", claims}, {"SetHost", setHost}, {"Adopt", adopt}, {"EndUnit", endUnit}, {"Park", park},
 		{"StartUnit", startUnit}, {"TouchSegment", touchSegment}, {"GiveWay", giveWay}, {"GiveWayRace", giveWayRace},
 		{"Reserve", reserve}, {"AllOrNothing", allOrNothing},
+		{"StorageReports", storageReports}, {"StorageOnce", storageOnce}, {"StorageCascade", storageCascade}, {"StorageOperators", storageOperators},
 		{"BlobCatalogue", blobCatalogue}, {"BlobCopied", blobCopied}, {"BlobStalePlan", blobStalePlan}, {"BlobDropsCount", blobDropsCount},
 		{"BlobSuspected", blobSuspected}, {"BlobReports", blobReports}, {"BlobFailures", blobFailures},
 		{"Wishes", wishes}, {"WishesOfEnded", wishesOfEnded}, {"RetryMove", retryMove},

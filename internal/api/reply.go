@@ -1,9 +1,7 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,7 +32,7 @@ func (a *api) success(c *call, r *http.Request, status int, body any) reply {
 	if wire.Accepted(r.Header.Get("Accept"), wire.MediaJSON, wire.MediaVendor) == wire.MediaVendor {
 		rep.contentType = wire.MediaVendor
 	}
-	rep.body = encode(body)
+	rep.body = wire.Encode(body)
 	return rep
 }
 
@@ -47,7 +45,7 @@ func (a *api) fault(c *call, err error) reply {
 	} else if f.Status >= http.StatusInternalServerError {
 		a.troubled(c, slog.LevelWarn, "a request cannot be served now", "error", err, "resource", c.op.Resource, "action", c.op.Action, "request_id", c.id)
 	}
-	return reply{status: f.Status, header: versionHeader(c.version.Header()), contentType: faultType, body: encode(f)}
+	return reply{status: f.Status, header: versionHeader(c.version.Header()), contentType: faultType, body: wire.Encode(f)}
 }
 
 // troubled logs what kept a request from being served, at the level, unless its client has gone away: then whatever was
@@ -63,7 +61,7 @@ func (a *api) troubled(c *call, level slog.Level, msg string, args ...any) {
 func (a *api) panicked(c *call, p any) reply {
 	a.cfg.Log.Error("a request hit a defect in salvor", "panic", p, "resource", c.op.Resource, "action", c.op.Action, "request_id", c.id, "stack", string(debug.Stack()))
 	f := unexpected(c)
-	return reply{status: f.Status, contentType: faultType, body: encode(f)}
+	return reply{status: f.Status, contentType: faultType, body: wire.Encode(f)}
 }
 
 func unexpected(c *call) *wire.Fault {
@@ -76,7 +74,7 @@ func (a *api) badVersion(c *call, err error) reply {
 	if errors.As(err, &outside) {
 		return reply{
 			status: http.StatusNotAcceptable, header: versionHeader(outside.Header()), contentType: faultType,
-			body: encode(faultf(http.StatusNotAcceptable, "%s", outside.Error())),
+			body: wire.Encode(faultf(http.StatusNotAcceptable, "%s", outside.Error())),
 		}
 	}
 	rep := a.fault(c, err)
@@ -86,7 +84,7 @@ func (a *api) badVersion(c *call, err error) reply {
 
 // unauthorized is keystonemiddleware's 401 (contract 4.1).
 func (a *api) unauthorized(r *http.Request) reply {
-	rep := reply{status: http.StatusUnauthorized, contentType: wire.MediaJSON, body: encode(wire.Unauthorized())}
+	rep := reply{status: http.StatusUnauthorized, contentType: wire.MediaJSON, body: wire.Encode(wire.Unauthorized())}
 	if a.cfg.DelayAuthDecision {
 		rep = plain(r, wire.NotAuthorized())
 	}
@@ -111,19 +109,8 @@ func faultf(status int, format string, args ...any) *wire.Fault {
 	return &wire.Fault{Status: status, Message: fmt.Sprintf(format, args...)}
 }
 
-// encode writes compact JSON. All bodies are wire's types, which always can be written.
-func encode(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic(fmt.Sprintf("body of %T: %v", v, err))
-	}
-	return bytes.TrimRight(b.Bytes(), "\n")
-}
-
 func writeJSON(w http.ResponseWriter, status int, contentType string, v any) {
-	write(w, status, contentType, encode(v))
+	write(w, status, contentType, wire.Encode(v))
 }
 
 // write sends an answer. A client that has gone away is no concern of anybody.

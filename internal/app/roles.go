@@ -41,6 +41,7 @@ type Options struct {
 type cloud interface {
 	engine.Cloud
 	service.ComputeServices
+	service.Cloud
 }
 
 // Serve is api and engine in one process. With SQLite, its default, it brings the tables to its version by itself.
@@ -99,6 +100,7 @@ func (b *builder) build(ctx context.Context) error {
 	}
 	var f *face
 	if b.role != roleEngine {
+		makeHeadroom()
 		var err error
 		if f, err = b.makeFace(ctx); err != nil {
 			return err

@@ -36,7 +36,7 @@ func TestNoRoomIsADrawer(t *testing.T) {
 
 // panics are the places where product code may panic, and why.
 var panics = map[string]string{
-	"internal/api/reply.go":            "a body of wire's own types that cannot be encoded is a programming error",
+	"internal/wire/append.go":          "a body of wire's own types that cannot be encoded is a programming error",
 	"internal/sim/simhttp/exchange.go": "http.ErrAbortHandler is the documented way to drop a connection",
 }
 

@@ -81,6 +81,10 @@ func (d dialect) overwrite(key string, columns []string) (on, set string) {
 	return on, strings.Join(sets, ", ")
 }
 
+// together joins statements that MySQL carries out in one round trip: the answer is the last one's, an error the first one's
+// that fails.
+const together = "; "
+
 const timeLayout = "2006-01-02 15:04:05.000000"
 
 // literal writes a time as all three databases read it and as SQLite compares it: UTC, always six fraction digits.

@@ -40,8 +40,17 @@ func rowOfHost(h ha.Host) hostRow {
 	}
 }
 
+func readHost(c *columns) ha.Host {
+	h := ha.Host{}
+	h.ID, h.Stamps = c.stamps()
+	h.UUID, h.Name, h.SegmentUUID, h.Type, h.ControlAttributes = c.text(), c.text(), c.text(), c.text(), c.text()
+	h.Reserved, h.OnMaintenance, h.ReservedFor, h.StartedAt = c.flag(), c.flag(), c.number(), c.timeOrNull()
+	return h
+}
+
 var hostList = list[hostRow, ha.Host]{
-	object: hostRow.host,
+	names:  stampNames + ", uuid, name, failover_segment_id, type, control_attributes, reserved, on_maintenance, reserved_for, last_started_at",
+	read:   readHost,
 	fields: rules.HostField,
 	uuid:   "uuid",
 	byTime: []string{"hosts_list_idx"},
@@ -79,18 +88,14 @@ func (s *Store) HostByName(ctx context.Context, name string) (ha.Host, error) {
 }
 
 func (s *Store) findHost(ctx context.Context, missing error, where string, args ...any) (ha.Host, error) {
-	var found *hostRow
-	err := s.read(ctx, "reading a host", func(ctx context.Context, db bun.IDB) (err error) {
-		found, err = one[hostRow](ctx, db, where, args...)
-		return err
-	})
+	found, err := hostList.show(ctx, s, "reading a host", where, args...)
 	switch {
 	case err != nil:
 		return ha.Host{}, err
 	case found == nil:
 		return ha.Host{}, missing
 	default:
-		return found.host(), nil
+		return *found, nil
 	}
 }
 

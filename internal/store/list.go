@@ -28,7 +28,9 @@ type column struct {
 // list knows how the objects of a table are listed: filtered, sorted, and page after page from the last row seen
 // (keyset paging: no page costs more than the first).
 type list[R, O any] struct {
-	object  func(R) O
+	// names are the columns that read reads, in its order.
+	names   string
+	read    func(*columns) O
 	fields  rules.Fields[O]
 	uuid    string
 	columns map[ha.Field]column
@@ -90,13 +92,13 @@ func (l list[R, O]) page(ctx context.Context, s *Store, op string, p ha.Page, fi
 	if err != nil {
 		return nil, err
 	}
-	var rows []R
-	err = s.read(ctx, op, func(ctx context.Context, db bun.IDB) error {
-		rows = nil
-		q := db.NewSelect().Model(&rows).Where("deleted = 0")
+	var objects []O
+	err = s.read(ctx, op, func(ctx context.Context, _ bun.IDB) error {
+		objects = make([]O, 0, min(max(p.Limit, 0), 1000))
+		q := l.choose(s).Where("deleted = 0")
 		where(q)
 		if p.Marker != "" {
-			if err := l.mark(ctx, db, p.Marker, keys); err != nil {
+			if err := l.mark(ctx, s, p.Marker, keys); err != nil {
 				return err
 			}
 			text, args := s.d.after(keys)
@@ -109,37 +111,67 @@ func (l list[R, O]) page(ctx context.Context, s *Store, op string, p ha.Page, fi
 		if p.Limit <= 0 {
 			return nil
 		}
-		return q.Limit(int64(p.Limit)).Scan(ctx)
+		return fetch(ctx, s.reads, q.Limit(int64(p.Limit)).String(), func(c *columns) error {
+			objects = append(objects, l.read(c))
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	objects := make([]O, len(rows))
-	for i, r := range rows {
-		objects[i] = l.object(r)
-	}
 	return objects, nil
 }
 
+// choose begins a query for what read reads.
+func (l list[R, O]) choose(s *Store) *bun.SelectQuery {
+	return s.reads.NewSelect().Model((*R)(nil)).ColumnExpr(l.names)
+}
+
+// find reads the object that a condition names outside of a transaction, nil when there is none.
+func (l list[R, O]) find(ctx context.Context, s *Store, where string, args ...any) (found *O, err error) {
+	for _, a := range args {
+		if text, ok := a.(string); ok && !rules.Storable(text) {
+			return nil, nil
+		}
+	}
+	err = fetch(ctx, s.reads, l.choose(s).Where(where, args...).Limit(1).String(), func(c *columns) error {
+		o := l.read(c)
+		found = &o
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// show is find with the retries of a read.
+func (l list[R, O]) show(ctx context.Context, s *Store, op, where string, args ...any) (found *O, err error) {
+	err = s.read(ctx, op, func(ctx context.Context, _ bun.IDB) (err error) {
+		found, err = l.find(ctx, s, where, args...)
+		return err
+	})
+	return found, err
+}
+
 // mark finds the marker's row by its integer id or its uuid, and fills in its values.
-func (l list[R, O]) mark(ctx context.Context, db bun.IDB, marker string, keys []key) error {
-	var row *R
+func (l list[R, O]) mark(ctx context.Context, s *Store, marker string, keys []key) error {
+	var object *O
 	var err error
 	if id, ok := rules.MarkerID(marker); ok {
-		row, err = one[R](ctx, db, "id = ? AND deleted = 0", id)
+		object, err = l.find(ctx, s, "id = ? AND deleted = 0", id)
 	} else {
-		row, err = one[R](ctx, db, l.uuid+" = ? AND deleted = 0", strings.ToLower(marker))
+		object, err = l.find(ctx, s, l.uuid+" = ? AND deleted = 0", strings.ToLower(marker))
 	}
 	if err != nil {
 		return err
 	}
-	if row == nil {
+	if object == nil {
 		return &ha.MarkerError{Marker: marker}
 	}
-	object := l.object(*row)
 	for i := range keys {
 		k := &keys[i]
-		k.value, _ = l.fields(&object, k.field)
+		k.value, _ = l.fields(object, k.field)
 		if t, ok := k.value.(time.Time); ok {
 			k.value = literal(t)
 		}

@@ -276,7 +276,7 @@ func TestRefusals(t *testing.T) {
 			times := 0
 			b.spy.set(func(s *spy) {
 				s.exec = func(query string) error {
-					if strings.HasPrefix(query, "INSERT INTO") && times < 3 {
+					if strings.Contains(query, "INSERT INTO") && times < 3 {
 						times++
 						return refusal
 					}

@@ -34,6 +34,7 @@ func mysqlNodes(t target, c Config) (*nodes, error) {
 		cfg.ParseTime, cfg.Loc = true, time.UTC
 		cfg.ClientFoundRows = true // a conditional write tells by the rows it FOUND whether it was applied
 		cfg.InterpolateParams = true
+		cfg.MultiStatements = true // what belongs together goes in one round trip; all texts are written out by bun, quoted
 		cfg.Timeout = dialTimeout
 		cfg.Logger = &mysqldriver.NopLogger{} // what it would print comes back as an error too
 		if err := cfg.Apply(mysqldriver.Charset("utf8mb4", "")); err != nil {
@@ -150,7 +151,7 @@ func (s *mysqlSession) Connect(ctx context.Context) (driver.Conn, error) {
 		c.Close()
 		return nil, err
 	}
-	return mysqlConn{full}, nil
+	return &mysqlConn{session: full}, nil
 }
 
 func (s *mysqlSession) prepare(ctx context.Context, c session) error {
@@ -192,30 +193,62 @@ func takesPart(ctx context.Context, c session) error {
 		"wsrep_cluster_status %s, wsrep_ready %s", status["wsrep_cluster_status"], status["wsrep_ready"])}
 }
 
-// mysqlConn ends a transaction within the context in which it began: the driver's own COMMIT would wait for ever for a server
-// that hangs.
-type mysqlConn struct{ session }
+// mysqlConn sends the BEGIN of a transaction with its first statement, which spares a round trip, and ends it within the
+// context in which it began: the driver's own COMMIT would wait for ever for a server that hangs.
+type mysqlConn struct {
+	session
+	unsent bool // a transaction has begun of which the server does not know yet
+}
 
-func (c mysqlConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	if _, err := c.session.BeginTx(ctx, opts); err != nil {
+func (c *mysqlConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	if opts != (driver.TxOptions{}) { // bun and the store begin none but such
+		return nil, errors.New("transactions of MySQL begin as the session has them")
+	}
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return mysqlTx{c.session, ctx}, nil
+	c.unsent = true
+	return mysqlTx{c, ctx}, nil
+}
+
+// begun puts the BEGIN that is owed before a statement.
+func (c *mysqlConn) begun(query string) string {
+	if !c.unsent {
+		return query
+	}
+	c.unsent = false
+	return "START TRANSACTION; " + query
+}
+
+func (c *mysqlConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	return c.session.ExecContext(ctx, c.begun(query), args)
+}
+
+func (c *mysqlConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	return c.session.QueryContext(ctx, c.begun(query), args)
 }
 
 type mysqlTx struct {
-	c   session
+	c   *mysqlConn
 	ctx context.Context
 }
 
 func (t mysqlTx) Commit() error {
-	_, err := t.c.ExecContext(t.ctx, "COMMIT", nil)
+	if t.c.unsent {
+		t.c.unsent = false
+		return nil
+	}
+	_, err := t.c.session.ExecContext(t.ctx, "COMMIT", nil)
 	return err
 }
 
 func (t mysqlTx) Rollback() error {
+	if t.c.unsent {
+		t.c.unsent = false
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), nodeTimeout)
 	defer cancel()
-	_, err := t.c.ExecContext(ctx, "ROLLBACK", nil)
+	_, err := t.c.session.ExecContext(ctx, "ROLLBACK", nil)
 	return err
 }

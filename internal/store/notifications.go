@@ -47,8 +47,17 @@ func rowOfNotification(n ha.Notification) notificationRow {
 	}
 }
 
+func readNotification(c *columns) ha.Notification {
+	n := ha.Notification{}
+	n.ID, n.Stamps = c.stamps()
+	n.UUID, n.GeneratedTime, n.SourceHostUUID, n.Type = c.text(), c.time(), c.text(), ha.Type(c.text())
+	n.Payload, n.Status, n.SegmentUUID, n.Message = rules.ReadPayload(c.text()), ha.Status(c.text()), c.textOrNull(), c.textOrNull()
+	return n
+}
+
 var notificationList = list[notificationRow, ha.Notification]{
-	object: notificationRow.notification,
+	names:  stampNames + ", notification_uuid, generated_time, source_host_uuid, type, payload, status, failover_segment_uuid, message",
+	read:   readNotification,
 	fields: rules.NotificationField,
 	uuid:   "notification_uuid",
 	byTime: []string{
@@ -84,18 +93,14 @@ func (s *Store) Notifications(ctx context.Context, f ha.NotificationFilter, p ha
 
 // Notification returns a notification.
 func (s *Store) Notification(ctx context.Context, uuid string) (ha.Notification, error) {
-	var found *notificationRow
-	err := s.read(ctx, "reading a notification", func(ctx context.Context, db bun.IDB) (err error) {
-		found, err = one[notificationRow](ctx, db, "notification_uuid = ? AND deleted = 0", uuid)
-		return err
-	})
+	found, err := notificationList.show(ctx, s, "reading a notification", "notification_uuid = ? AND deleted = 0", uuid)
 	switch {
 	case err != nil:
 		return ha.Notification{}, err
 	case found == nil:
 		return ha.Notification{}, &ha.NotFoundError{Kind: ha.KindNotification, ID: uuid}
 	default:
-		return found.notification(), nil
+		return *found, nil
 	}
 }
 
@@ -181,14 +186,27 @@ func (s *Store) admit(ctx context.Context, tx bun.Tx, r ha.Report, interval time
 	if verdict, twin := ha.Admission(r, recent, interval); verdict == ha.Duplicate {
 		return none, &ha.DuplicateError{Host: h.Name, Type: r.Type, Twin: twin.UUID}
 	}
-	if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
+	if err := s.signalAndInsert(ctx, tx, &row, rules.Signals(admitted)); err != nil {
 		return none, err
 	}
 	admitted = row.notification()
-	if err := s.tell(ctx, tx, host.Now.Time, rules.Around(ha.Event{Action: ha.ActionCreate, Notification: &admitted})...); err != nil {
-		return none, err
+	return admitted, s.tell(ctx, tx, host.Now.Time, rules.Around(ha.Event{Action: ha.ActionCreate, Notification: &admitted})...)
+}
+
+// signalAndInsert writes an admitted notification, and lets the owners of the units know; on MySQL in one round trip.
+func (s *Store) signalAndInsert(ctx context.Context, tx bun.Tx, row *notificationRow, keys []string) error {
+	insert := tx.NewInsert().Model(row)
+	if s.d.name != mysql {
+		if _, err := insert.Exec(ctx); err != nil {
+			return err
+		}
+		return s.signal(ctx, tx, keys...)
 	}
-	return admitted, s.signal(ctx, tx, rules.Signals(admitted)...)
+	r, err := tx.NewRaw(signalUnits+together+"?", s.d.now(), bun.List(keys), insert.Returning("NULL")).Exec(ctx)
+	if err == nil {
+		row.ID, err = r.LastInsertId()
+	}
+	return err
 }
 
 // touchedHost is a host's row after its touch, and the database's clock.
@@ -204,13 +222,8 @@ func (s *Store) touchNamed(ctx context.Context, tx bun.Tx, name string) (*touche
 	if s.d.returning {
 		err = tx.NewRaw(touchByName+" RETURNING *, ? AS now", name, s.d.now()).Scan(ctx, host)
 	} else {
-		var n int64
-		if n, err = changed(ctx, tx, touchByName, name); err == nil && n == 0 {
-			return nil, nil
-		}
-		if err == nil {
-			err = tx.NewSelect().Model(&host.hostRow).ColumnExpr("t.*, ? AS now", s.d.now()).Where("name_key = ? AND deleted = 0", name).Scan(ctx, host)
-		}
+		read := tx.NewSelect().Model((*hostRow)(nil)).ColumnExpr("t.*, ? AS now", s.d.now()).Where("name_key = ? AND deleted = 0", name)
+		err = tx.NewRaw(touchByName+together+"?", name, read).Scan(ctx, host)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestQueryPlans(t *testing.T) {
 				}
 			})
 			found := map[string]bool{}
-			for _, query := range heard {
+			for _, query := range apart(kind, heard) {
 				if !explainable(query) {
 					continue
 				}
@@ -100,6 +101,7 @@ func hotPaths(ctx context.Context, s *store.Store, d seeded) []hotPath {
 			}
 			return err
 		}},
+		{"looking a segment over", []string{"hosts_list_idx", "uniq_claims0what", "work_rate_idx"}, func() error { _, err := s.Outlook(ctx, d.fresh.SegmentUUID); return err }},
 		{"loading again", []string{"notifications_unit_idx|notifications_twin_idx|notifications_pkey"}, func() error { _, err := s.Load(ctx, &lease); return err }},
 		{"beating", nil, func() error { _, err := s.Commit(ctx, &lease); return err }},
 		{"committing", []string{"uniq_notification0uuid", "journal_open_idx", "uniq_work0unit_key0ended", "uniq_claims0what"}, func() error {
@@ -295,6 +297,18 @@ func analyze(t *testing.T, kind string, pool *sql.DB) {
 	}
 }
 
+// apart are the statements, each by itself: on MySQL several go in one round trip.
+func apart(kind string, heard []string) []string {
+	if kind != "mysql" {
+		return heard
+	}
+	var all []string
+	for _, h := range heard {
+		all = append(all, strings.Split(h, "; ")...)
+	}
+	return all
+}
+
 func explainable(query string) bool {
 	verb := strings.TrimLeft(strings.Fields(query)[0], "(")
 	return (verb == "SELECT" || verb == "UPDATE" || verb == "DELETE") && strings.Contains(query, "WHERE")
@@ -356,7 +370,8 @@ func fullScan(kind, plan string) string {
 		switch kind {
 		case "sqlite":
 			_, what, scans := strings.Cut(line, "SCAN ")
-			bad = scans && what != "a" && what != "b" && what != "CONSTANT ROW" && !strings.Contains(what, "USING")
+			named := slices.Contains([]string{"a", "b", "fresh", "units", "CONSTANT ROW"}, what) // what sub-queries found
+			bad = scans && !named && !strings.Contains(what, "USING")
 		case "mysql":
 			bad = strings.Contains(line, " type=ALL ") && !strings.Contains(line, "table=<")
 		case "growing":

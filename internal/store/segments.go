@@ -37,8 +37,18 @@ func rowOfSegment(s ha.Segment) segmentRow {
 	}
 }
 
+func readSegment(c *columns) ha.Segment {
+	s := ha.Segment{}
+	s.ID, s.Stamps = c.stamps()
+	s.UUID, s.Name, s.ServiceType, s.Description, s.RecoveryMethod = c.text(), c.text(), c.text(), c.textOrNull(), ha.Method(c.text())
+	enabled := c.flagOrNull()
+	s.Enabled, s.TrustReports, s.Touch = enabled == nil || *enabled, c.flagOrNull(), c.number()
+	return s
+}
+
 var segmentList = list[segmentRow, ha.Segment]{
-	object: segmentRow.segment,
+	names:  stampNames + ", uuid, name, service_type, description, recovery_method, enabled, trust_reports, touch",
+	read:   readSegment,
 	fields: rules.SegmentField,
 	uuid:   "uuid",
 	byTime: []string{"segments_list_idx"},
@@ -61,18 +71,14 @@ func (s *Store) Segments(ctx context.Context, f ha.SegmentFilter, p ha.Page) ([]
 
 // Segment returns a live segment.
 func (s *Store) Segment(ctx context.Context, uuid string) (ha.Segment, error) {
-	var found *segmentRow
-	err := s.read(ctx, "reading a segment", func(ctx context.Context, db bun.IDB) (err error) {
-		found, err = one[segmentRow](ctx, db, "uuid = ? AND deleted = 0", uuid)
-		return err
-	})
+	found, err := segmentList.show(ctx, s, "reading a segment", "uuid = ? AND deleted = 0", uuid)
 	switch {
 	case err != nil:
 		return ha.Segment{}, err
 	case found == nil:
 		return ha.Segment{}, &ha.NotFoundError{Kind: ha.KindSegment, ID: uuid}
 	default:
-		return found.segment(), nil
+		return *found, nil
 	}
 }
 

@@ -58,4 +58,12 @@ func (c common) stamps() ha.Stamps {
 	return ha.Stamps{CreatedAt: c.CreatedAt.Time, UpdatedAt: c.UpdatedAt.ptr()}
 }
 
+// stampNames are the columns that stamps reads.
+const stampNames = "id, created_at, updated_at"
+
+// stamps reads the id and the stamps, which each list's columns begin with.
+func (c *columns) stamps() (int64, ha.Stamps) {
+	return c.number(), ha.Stamps{CreatedAt: c.time(), UpdatedAt: c.timeOrNull()}
+}
+
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

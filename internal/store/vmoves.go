@@ -81,8 +81,26 @@ func rowOfMove(m ha.VMove) vmoveRow {
 	}
 }
 
+func readMove(c *columns) ha.VMove {
+	m := ha.VMove{}
+	m.ID, m.Stamps = c.stamps()
+	m.UUID, m.NotificationUUID, m.InstanceUUID, m.InstanceName, m.SourceHost, m.DestHost = c.text(), c.text(), c.text(), c.text(), c.text(), c.textOrNull()
+	m.StartTime, m.EndTime, m.Type, m.Status, m.Message = c.timeOrNull(), c.timeOrNull(), c.text(), ha.MoveStatus(c.text()), c.textOrNull()
+	m.Stage, m.Attempts, m.Pass, m.HA, m.Priority = ha.Stage(c.text()), int(c.number()), int(c.number()), c.flag(), int(c.number())
+	m.Born, m.PriorVM, m.PriorOn, m.Want, m.WasLocked, m.Locked = c.time(), c.text(), c.flag(), ha.Want(c.text()), c.flag(), c.flag()
+	m.Order = ha.Order{At: c.time(), Base: c.number(), Record: c.number(), Target: c.text(), Answered: c.flag()}
+	m.Lost = ha.Lost{Act: ha.ActKind(c.text()), At: c.time()}
+	m.RefusedBy, m.Final, m.NotBefore, m.Waits = c.text(), c.flag(), c.timeOrNull(), int(c.number())
+	m.Outcome, m.RetryWish, m.RetryDone = ha.MoveStatus(c.text()), int(c.number()), int(c.number())
+	return m
+}
+
 var vmoveList = list[vmoveRow, ha.VMove]{
-	object: vmoveRow.move,
+	names: stampNames + ", uuid, notification_uuid, instance_uuid, instance_name, source_host, dest_host, start_time, end_time, type, status, message, " +
+		"stage, attempts, pass, ha, priority, born, prior_vm, prior_on, want, was_locked, locked, " +
+		"order_at, order_base, order_record, order_target, order_answered, lost_act, lost_at, refused_by, final, not_before, waits, " +
+		"outcome, retry_wish, retry_done",
+	read:   readMove,
 	fields: rules.VMoveField,
 	uuid:   "uuid",
 	byTime: []string{"vmoves_list_idx"},
@@ -105,17 +123,13 @@ func (s *Store) VMoves(ctx context.Context, f ha.VMoveFilter, p ha.Page) ([]ha.V
 
 // VMove returns a move of a notification.
 func (s *Store) VMove(ctx context.Context, notification, uuid string) (ha.VMove, error) {
-	var found *vmoveRow
-	err := s.read(ctx, "reading a vmove", func(ctx context.Context, db bun.IDB) (err error) {
-		found, err = one[vmoveRow](ctx, db, "uuid = ? AND notification_uuid = ? AND deleted = 0", uuid, notification)
-		return err
-	})
+	found, err := vmoveList.show(ctx, s, "reading a vmove", "uuid = ? AND notification_uuid = ? AND deleted = 0", uuid, notification)
 	switch {
 	case err != nil:
 		return ha.VMove{}, err
 	case found == nil:
 		return ha.VMove{}, &ha.NotFoundError{Kind: ha.KindVMove, ID: uuid, Under: notification}
 	default:
-		return found.move(), nil
+		return *found, nil
 	}
 }

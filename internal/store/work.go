@@ -156,7 +156,8 @@ func (s *Store) touchForHostUnit(ctx context.Context, tx bun.Tx, kind ha.UnitKin
 
 // signal moves the signals of the active units with these keys; a parked one is due at once.
 func (s *Store) signal(ctx context.Context, tx bun.Tx, keys ...string) error {
-	_, err := changed(ctx, tx, "UPDATE work SET signals = signals + 1, next_look_at = ? WHERE unit_key IN (?) AND ended = 0",
-		s.d.now(), bun.List(keys))
+	_, err := changed(ctx, tx, signalUnits, s.d.now(), bun.List(keys))
 	return err
 }
+
+const signalUnits = "UPDATE work SET signals = signals + 1, next_look_at = ? WHERE unit_key IN (?) AND ended = 0"

@@ -63,7 +63,11 @@ func NewLog(cfg LogConfig) (*Log, error) {
 	if len(handlers) == 0 || cfg.UseStderr && !cfg.Journal {
 		handlers = append(handlers, plain(cfg.Stderr))
 	}
-	l.Logger = slog.New(redacting{slog.NewMultiHandler(handlers...)}).With("role", cfg.Role)
+	out := handlers[0]
+	if len(handlers) > 1 {
+		out = slog.NewMultiHandler(handlers...)
+	}
+	l.Logger = slog.New(redacting{out}).With("role", cfg.Role)
 	return l, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 const masked = "***"
@@ -24,10 +25,12 @@ func (h redacting) Enabled(ctx context.Context, level slog.Level) bool {
 
 func (h redacting) Handle(ctx context.Context, r slog.Record) error {
 	clean := slog.NewRecord(r.Time, r.Level, withoutAccounts(r.Message), r.PC)
+	attrs := make([]slog.Attr, 0, 16)
 	r.Attrs(func(a slog.Attr) bool {
-		clean.AddAttrs(redact(a))
+		attrs = append(attrs, redact(a))
 		return true
 	})
+	clean.AddAttrs(attrs...)
 	return h.inner.Handle(ctx, clean)
 }
 
@@ -66,7 +69,21 @@ func redact(a slog.Attr) slog.Attr {
 	return slog.Attr{Key: a.Key, Value: v}
 }
 
+// plainKeys are the keys found to name no secret. Code names the keys of log lines, so they are few.
+var plainKeys sync.Map
+
 func namesSecret(key string) bool {
+	if _, plain := plainKeys.Load(key); plain {
+		return false
+	}
+	if hasSecretWord(key) {
+		return true
+	}
+	plainKeys.Store(strings.Clone(key), nil)
+	return false
+}
+
+func hasSecretWord(key string) bool {
 	key = strings.ToLower(strings.ReplaceAll(key, "-", "_"))
 	for _, w := range secretWords {
 		if strings.Contains(key, w) {

@@ -52,7 +52,8 @@ func TestText(t *testing.T) {
 func TestReadPayload(t *testing.T) {
 	for text, want := range map[string]ha.Payload{
 		`{"event": "STOPPED", "n": 5, "o": {"x":1}, "z": null}`: {"event": "STOPPED", "n": "5", "o": `{"x":1}`, "z": ""},
-		"": {}, "[]": {}, "{": {},
+		"": {}, "[]": {}, "{": {}, `{"a":"b",}`: {}, `{"a":"b"} x`: {}, `{"a":"b"`: {}, `{"a" "b"}`: {}, `{"":""}`: {"": ""},
+		`{ "a" : "b" , "a":"c" }`: {"a": "c"}, `{"a":"b\u0041\"","c":"d"}`: {"a": `bA"`, "c": "d"}, "{\"a\":\"b\u00e9\"}\n": {"a": "b\u00e9"}, "{\"a\":\"\x01\"}": {},
 	} {
 		if got := ReadPayload(text); !got.Equal(want) {
 			t.Errorf("%s is read as %v, want %v", text, got, want)

@@ -48,6 +48,7 @@ type instance struct {
 	lockedBy string // reason
 	metadata map[string]string
 	volume   bool // boots from a volume
+	flavor   Flavor
 	created  time.Time
 	updated  time.Time
 	fault    *Fault
@@ -92,6 +93,7 @@ type Instance struct {
 	LockedReason string
 	Metadata     map[string]string
 	FromVolume   bool
+	Flavor       Flavor
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	Fault        *Fault
@@ -113,6 +115,13 @@ type InstanceSpec struct {
 	User      string
 	// FromVolume makes them boot from a volume, not from an image.
 	FromVolume bool
+	Flavor     Flavor
+}
+
+// Flavor is a flavor's name, "" for tiny, and its extra specs.
+type Flavor struct {
+	Name       string
+	ExtraSpecs map[string]string
 }
 
 // AddInstances puts count instances on a host and returns their ids, oldest first.
@@ -148,6 +157,7 @@ func (c *Cloud) addInstance(h *host, spec InstanceSpec) *instance {
 		task:     spec.TaskState,
 		metadata: maps.Clone(spec.Metadata),
 		volume:   spec.FromVolume,
+		flavor:   Flavor{Name: cmp.Or(spec.Flavor.Name, "tiny"), ExtraSpecs: maps.Clone(spec.Flavor.ExtraSpecs)},
 		created:  c.now.Add(-time.Hour + time.Duration(c.born)*time.Millisecond),
 		updated:  c.now,
 	}
@@ -192,7 +202,7 @@ func (c *Cloud) show(ins *instance) Instance {
 	out := Instance{
 		ID: ins.id, Name: ins.name, ProjectID: ins.project, UserID: ins.user,
 		Status: statusOf(ins.vm, ins.task), VMState: ins.vm, TaskState: ins.task, PowerState: ins.power,
-		Locked: ins.locked, LockedReason: ins.lockedBy, Metadata: maps.Clone(ins.metadata), FromVolume: ins.volume,
+		Locked: ins.locked, LockedReason: ins.lockedBy, Metadata: maps.Clone(ins.metadata), FromVolume: ins.volume, Flavor: ins.flavor,
 		CreatedAt: c.stamp(ins.created), UpdatedAt: c.stamp(ins.updated),
 		Evacuations: len(ins.orders), Wrecks: ins.wrecks, Running: ins.runningOn(),
 	}

@@ -108,7 +108,7 @@ func (c *Cloud) server(ins *instance) ha.Server {
 	out := ha.Server{
 		ID: ins.id, Name: ins.name, VMState: ins.vm, TaskState: ins.task, Running: ins.power == powerRunning,
 		Locked: ins.locked, Metadata: maps.Clone(ins.metadata), CreatedAt: c.stamp(ins.created), Project: ins.project,
-		ImageBooted: !ins.volume,
+		ImageBooted: !ins.volume, Flavor: ins.flavor.Name, ExtraSpecs: maps.Clone(ins.flavor.ExtraSpecs),
 	}
 	if ins.host != nil {
 		out.Host = ins.host.name

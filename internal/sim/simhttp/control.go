@@ -202,6 +202,8 @@ func (s *Server) addInstances(r *request) reply {
 		TaskState string            `json:"task_state"`
 		Project   string            `json:"project"`
 		Volume    bool              `json:"from_volume"` // they boot from a volume
+		Flavor    string            `json:"flavor"`
+		Specs     map[string]string `json:"extra_specs"` // of the flavor
 	}
 	if err := strict(r.body, &in); err != nil {
 		return controlError(http.StatusBadRequest, err)
@@ -215,7 +217,7 @@ func (s *Server) addInstances(r *request) reply {
 	}
 	ids, err := s.cloud.AddInstances(in.Host, count, sim.InstanceSpec{
 		Name: in.Name, Metadata: in.Metadata, VMState: in.VMState, TaskState: in.TaskState, Project: in.Project,
-		FromVolume: in.Volume,
+		FromVolume: in.Volume, Flavor: sim.Flavor{Name: in.Flavor, ExtraSpecs: in.Specs},
 	})
 	if err != nil {
 		return controlError(http.StatusBadRequest, err)

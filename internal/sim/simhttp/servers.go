@@ -100,7 +100,7 @@ func (s *Server) showServer(r *request, ins sim.Instance) record {
 		{"id", ins.ID}, {"name", ins.Name}, {"status", ins.Status}, {"tenant_id", ins.ProjectID}, {"user_id", ins.UserID},
 		{"metadata", metadata}, {"hostId", hostID(ins)}, {"created", zulu(ins.CreatedAt)}, {"updated", zulu(ins.UpdatedAt)},
 		{"links", serverLinks(r, ins.ID)}, {"addresses", record{}}, {"accessIPv4", ""}, {"accessIPv6", ""},
-		{"image", image}, {"flavor", flavor(r.minor)},
+		{"image", image}, {"flavor", flavor(r.minor, ins.Flavor)},
 		{"key_name", nil}, {"config_drive", ""}, {"security_groups", []object{}},
 		{"OS-DCF:diskConfig", "MANUAL"}, {"OS-EXT-AZ:availability_zone", "nova"},
 		{"OS-SRV-USG:launched_at", launched}, {"OS-SRV-USG:terminated_at", nil},
@@ -151,11 +151,18 @@ func (s *Server) showServer(r *request, ins sim.Instance) record {
 	return out
 }
 
-func flavor(minor int) record {
+func flavor(minor int, f sim.Flavor) record {
 	if minor < 47 {
 		return oldFlavor
 	}
-	return newFlavor
+	if f.Name == "tiny" && len(f.ExtraSpecs) == 0 {
+		return newFlavor
+	}
+	own := append(record{{"original_name", f.Name}}, newFlavor[1:]...)
+	if len(f.ExtraSpecs) > 0 {
+		own[len(own)-1] = member{"extra_specs", f.ExtraSpecs}
+	}
+	return own
 }
 
 var (

@@ -51,10 +51,9 @@ func (b *builder) handler(f *face, rows *store.Store, poke func()) (http.Handler
 	mk := func(c *config.Config, enforcer *policy.Enforcer) (http.Handler, error) {
 		conf := apiConfig(c)
 		conf.Log = b.log
-		looks, _ := b.cloud.(service.Cloud) // each of them is: proofs.go
 		svc := service.New(counted{rows, b.metrics}, b.cloud, service.Config{
 			VerifyBlobs:       b.cfg.Salvor.BlobVerifyInterval,
-			DuplicateInterval: c.API.DuplicateInterval, Poke: poke, Log: b.log, Cloud: looks, Rules: rules(c), Fenced: b.fenced,
+			DuplicateInterval: c.API.DuplicateInterval, Poke: poke, Log: b.log, Cloud: b.cloud, Rules: rules(c), Fenced: b.fenced,
 		})
 		return api.New(conf, svc, f.auth, enforcer)
 	}

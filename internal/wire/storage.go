@@ -253,7 +253,7 @@ func ordersOf(orders []ha.AgentOrder) []AgentOrder {
 
 // HA is the report in salvor's language.
 func (r AgentReport) HA(host string) ha.AgentReport {
-	out := ha.AgentReport{HostUUID: host, Epoch: r.Epoch, Seq: r.Seq, URL: r.URL, TotalBytes: r.TotalBytes, FreeBytes: r.FreeBytes}
+	out := ha.AgentReport{HostUUID: host, Epoch: r.Epoch, Seq: r.Seq, URL: r.URL, Domain: r.Domain, TotalBytes: r.TotalBytes, FreeBytes: r.FreeBytes}
 	for _, c := range r.Resources {
 		kinds := make([]ha.ObjectKind, len(c.Kinds))
 		for i, k := range c.Kinds {

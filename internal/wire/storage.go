@@ -232,24 +232,12 @@ func NewAgentAnswer(hostUUID string, health ha.HealthState, ticketKey string, or
 	if health == ha.HealthError {
 		word = "error"
 	}
-	open := NewOrders(ordersOf(orders))
+	open := NewOrders(AgentOrdersOf(orders))
 	return AgentAnswerBody{AgentAnswer{Host: hostUUID, Health: word, TicketKey: ticketKey, Orders: open.Orders, Version: open.Version}}
 }
 
 // NewAgentOrders renders what is open for a host.
-func NewAgentOrders(orders []ha.AgentOrder) OrdersBody { return NewOrders(ordersOf(orders)) }
-
-func ordersOf(orders []ha.AgentOrder) []AgentOrder {
-	list := make([]AgentOrder, 0, min(len(orders), MaxOrders))
-	for _, o := range orders[:min(len(orders), MaxOrders)] {
-		out := AgentOrder{ID: o.ID, Kind: string(o.Kind), Blob: o.Blob, Size: o.Size, SHA256: o.SHA256}
-		for _, s := range o.Sources[:min(len(o.Sources), maxSources)] {
-			out.Sources = append(out.Sources, AgentSource{Host: s.Host, URL: s.URL, Ticket: s.Ticket})
-		}
-		list = append(list, out)
-	}
-	return list
-}
+func NewAgentOrders(orders []ha.AgentOrder) OrdersBody { return NewOrders(AgentOrdersOf(orders)) }
 
 // HA is the report in salvor's language.
 func (r AgentReport) HA(host string) ha.AgentReport {

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/salvor-ha/salvor/internal/client"
 	"github.com/salvor-ha/salvor/internal/testkit"
 	"github.com/salvor-ha/salvor/test/openstack/lab"
 )
@@ -34,8 +35,13 @@ const (
 func TestOpenStack(t *testing.T) {
 	s := newSuite(t)
 	t.Run("a host dies and comes back", s.hostFailure)
-	t.Run("an instance fails", s.instanceFailure)
-	t.Run("nova-compute fails and comes back", s.processFailure)
+	t.Run("monitors are not sure that hosts are dead", s.fencing)
+	t.Run("meanwhile", func(t *testing.T) { // what stays off each other's hosts
+		t.Run("the fenced hosts come back", s.fencedComeBack)
+		t.Run("an instance fails", s.instanceFailure)
+		t.Run("nova-compute fails and comes back", s.processFailure)
+	})
+	t.Run("what would fail is named beforehand", s.faults)
 }
 
 // suite is the lab with a salvor that guards its hosts.
@@ -44,8 +50,14 @@ type suite struct {
 	rows     *lab.Rows
 	image    lab.Image
 	masakari lab.Token // the account that salvor works with
+	bmcs     *lab.BMCs
+	db       *lab.Database // salvor's
+	conf     string        // masakari.conf
+	salvor   *testkit.Process
+	api      *client.Client // an administrator's
 	segment  string
-	hosts    map[string]string // uuid by name
+	hosts    map[string]string   // uuid by name
+	of       map[string][]string // servers by the host that was fenced
 }
 
 func newSuite(t *testing.T) *suite {
@@ -57,7 +69,7 @@ func newSuite(t *testing.T) *suite {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	must(t, err)
-	s := &suite{lab: l, hosts: map[string]string{}}
+	s := &suite{lab: l, hosts: map[string]string{}, of: map[string][]string{}}
 	t.Cleanup(func() {
 		if err := l.Clean(context.Background(), prefix); err != nil {
 			t.Errorf("leaving the lab clean: %v", err)
@@ -72,10 +84,21 @@ func newSuite(t *testing.T) *suite {
 	t.Cleanup(s.rows.Close)
 	s.masakari, err = lab.Login(ctx, lab.AuthURL, lab.Account{Name: "masakari", Project: "service"})
 	must(t, err)
+	s.bmcs, err = l.BMCs()
+	must(t, err)
+	t.Cleanup(s.bmcs.Close)
 	s.serve(t)
 	s.makeSegment(t)
 	return s
 }
+
+// bmcFile has the fencing of the hosts that are to be fenced. The others have none, as it is with most.
+const bmcFile = `
+defaults: {user: admin, password: PASSWORD, pause: 0.2s, insecure: true}
+hosts:
+  compute-2: [{kind: redfish, address: "BMCS", system: "{host}", deadline: 30s}]
+  compute-3: [{kind: redfish, address: "BMCS", system: "{host}", deadline: 3s}] # given up after a third of it without an answer
+`
 
 // serve starts salvor with a database of its own, on the port that the catalog names.
 func (s *suite) serve(t *testing.T) {
@@ -83,7 +106,11 @@ func (s *suite) serve(t *testing.T) {
 	db, err := s.lab.NewDatabase(t.Context())
 	must(t, err)
 	t.Cleanup(func() { must(t, db.Drop(context.Background())) })
-	file := filepath.Join(t.TempDir(), "masakari.conf")
+	s.db = db
+	dir := t.TempDir()
+	s.conf = filepath.Join(dir, "masakari.conf")
+	fencing := filepath.Join(dir, "fencing.yaml")
+	must(t, os.WriteFile(fencing, []byte(strings.NewReplacer("BMCS", s.bmcs.URL, "PASSWORD", lab.Password).Replace(bmcFile)), 0o600))
 	conf := fmt.Sprintf(`[DEFAULT]
 masakari_api_listen = 127.0.0.1
 masakari_api_listen_port = %d
@@ -107,12 +134,39 @@ connection = %[5]s
 
 [salvor]
 nova_report_interval = 2
-`, lab.HAPort, lab.Region, lab.Password, lab.AuthURL, db.URL)
-	must(t, os.WriteFile(file, []byte(conf), 0o600))
-	if out, err := exec.CommandContext(t.Context(), testkit.Binary(t), "db", "sync", "--config-file", file).CombinedOutput(); err != nil {
-		t.Fatalf("salvor db sync: %v\n%s", err, out)
+healthy_delay = 4
+fencing_file = %[6]s
+`, s.lab.HAPort, lab.Region, lab.Password, lab.AuthURL, db.URL, fencing)
+	must(t, os.WriteFile(s.conf, []byte(conf), 0o600))
+	s.mustRun(t, "db", "sync", "--config-file", s.conf)
+	s.salvor = testkit.Start(t, "salvor", "serve", "--config-file", s.conf)
+	url := s.salvor.URL(t)
+	login, _ := client.LoginFrom(lab.Environment(lab.Account{Name: "admin", Project: "admin"}))
+	s.api, err = client.New(client.Config{URL: url, Auth: client.NewKeystone(login)})
+	must(t, err)
+}
+
+// run runs a salvor command as the administrator at a shell does: its exit code, and what it printed.
+func (s *suite) run(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), testkit.Binary(t), args...)
+	cmd.Env = lab.Environment(lab.Account{Name: "admin", Project: "admin"})
+	out, err := cmd.CombinedOutput()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		t.Fatalf("salvor %v: %v", args, err)
 	}
-	testkit.Start(t, "salvor", "serve", "--config-file", file).URL(t)
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// mustRun is run of a command that must do well.
+func (s *suite) mustRun(t *testing.T, args ...string) string {
+	t.Helper()
+	code, out := s.run(t, args...)
+	if code != 0 {
+		t.Fatalf("salvor %v: exit code %d\n%s", args, code, out)
+	}
+	return out
 }
 
 // makeSegment guards all hosts.
@@ -150,16 +204,36 @@ func (s *suite) report(t *testing.T, kind, host string, payload map[string]strin
 	return n.UUID
 }
 
-// awaitNotification waits until the real client shows the notification ended, and fails unless as wanted.
+// tell is report by salvor's own client, where the real one has been tried already: it is two seconds faster.
+func (s *suite) tell(t *testing.T, kind, host string, payload map[string]string) string {
+	t.Helper()
+	n, err := s.api.Report(t.Context(), client.Report{Type: kind, Hostname: host, GeneratedTime: time.Now(), Payload: payload})
+	must(t, err)
+	t.Logf("reported %s of %s: %s", kind, host, payload)
+	return n.NotificationUUID
+}
+
+// awaitNotification waits until a notification has ended, and fails unless as wanted, and as the real client shows it.
 func (s *suite) awaitNotification(t *testing.T, uuid, want string) {
 	t.Helper()
+	s.awaitEnd(t, uuid, want)
 	var n notification
+	if s.openstack(t, &n, "notification", "show", uuid); n.Status != want {
+		t.Fatalf("openstack notification show %s: %q, want %q", uuid, n.Status, want)
+	}
+}
+
+// awaitEnd is awaitNotification without the real client.
+func (s *suite) awaitEnd(t *testing.T, uuid, want string) {
+	t.Helper()
+	status := ""
 	err := lab.Until(t.Context(), "notification "+uuid+" to end", patient, func() (bool, error) {
-		err := s.lab.OpenStack(t.Context(), &n, "notification", "show", uuid)
-		return slices.Contains([]string{"finished", "ignored", "failed", "error"}, n.Status), err
+		n, err := s.api.Notification(t.Context(), uuid)
+		status = n.Status
+		return slices.Contains([]string{"finished", "ignored", "failed", "error"}, status), err
 	})
-	if err != nil || n.Status != want {
-		t.Fatalf("notification %s is %q, want %q (%v)\n%s", uuid, n.Status, want, err, s.explain(t, uuid))
+	if err != nil || status != want {
+		t.Fatalf("notification %s is %q, want %q (%v)\n%s", uuid, status, want, err, s.explain(t, uuid))
 	}
 }
 

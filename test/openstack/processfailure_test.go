@@ -9,7 +9,8 @@ import (
 // processFailure: a nova-compute dies without its host and is started again (RECOVERY section 4). Nova answers the first PUT
 // late, as it waits for the dead process.
 func (s *suite) processFailure(t *testing.T) {
-	const host = "compute-3"
+	const host = "compute-4"
+	t.Parallel()
 	process := func(event, name string) map[string]string {
 		return map[string]string{"event": event, "process_name": name}
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// environment is that of an openrc file.
-func environment(a Account) []string {
+// Environment is that of an openrc file.
+func Environment(a Account) []string {
 	return append(os.Environ(),
 		"OS_AUTH_URL="+AuthURL, "OS_USERNAME="+a.Name, "OS_PASSWORD="+Password, "OS_PROJECT_NAME="+a.Project,
 		"OS_USER_DOMAIN_NAME=Default", "OS_PROJECT_DOMAIN_NAME=Default", "OS_REGION_NAME="+Region,
@@ -54,7 +54,7 @@ func (l *Lab) SDKGet(ctx context.Context, out any, path, microversion string) er
 // python runs Debian's interpreter, whatever python3 is first in PATH.
 func (l *Lab) python(ctx context.Context, script string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "/usr/bin/python3", append([]string{script}, args...)...)
-	cmd.Env = environment(Account{Name: "admin", Project: "admin"})
+	cmd.Env = Environment(Account{Name: "admin", Project: "admin"})
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

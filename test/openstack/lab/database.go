@@ -55,6 +55,20 @@ func (l *Lab) NewDatabase(ctx context.Context) (*Database, error) {
 	return d, nil
 }
 
+// Exec runs a statement in the database as the server's root: for what no API lets one do.
+func (d *Database) Exec(ctx context.Context, statement string, args ...any) error {
+	conn, err := d.admin.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "USE "+d.name); err != nil {
+		return err
+	}
+	_, err = conn.ExecContext(ctx, statement, args...)
+	return err
+}
+
 // Drop removes the database and its account.
 func (d *Database) Drop(ctx context.Context) error {
 	defer d.admin.Close()

@@ -88,7 +88,10 @@ func (l *Lab) DeleteServers(ctx context.Context, prefix string) error {
 }
 
 // Image returns the flavor tiny and the image tiny of the lab.
-func (l *Lab) Image(ctx context.Context) (Image, error) {
+func (l *Lab) Image(ctx context.Context) (Image, error) { return l.Flavored(ctx, "tiny") }
+
+// Flavored is the image tiny with a flavor of the lab: tiny, small, half (of which each host can have one), huge (fits nowhere).
+func (l *Lab) Flavored(ctx context.Context, flavor string) (Image, error) {
 	var flavors struct{ Flavors []struct{ ID, Name string } }
 	if err := l.get(ctx, "/flavors", &flavors); err != nil {
 		return Image{}, err
@@ -98,11 +101,11 @@ func (l *Lab) Image(ctx context.Context) (Image, error) {
 		return Image{}, err
 	}
 	for _, f := range flavors.Flavors {
-		if f.Name == "tiny" && len(images.Images) == 1 {
+		if f.Name == flavor && len(images.Images) == 1 {
 			return Image{Flavor: f.ID, Image: images.Images[0].ID}, nil
 		}
 	}
-	return Image{}, fmt.Errorf("the lab lacks the flavor or the image tiny")
+	return Image{}, fmt.Errorf("the lab lacks the flavor %s or the image tiny", flavor)
 }
 
 // Providers are the names of the hypervisors on which Placement holds resources for a server: one, unless it is in two

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +23,6 @@ const (
 	NovaURL      = "http://127.0.0.1:8774"
 	PlacementURL = "http://127.0.0.1:8778"
 	Region       = "RegionOne"
-	HAPort       = 15868 // of the catalog's instance-ha endpoint
 	MasakariURL  = "http://127.0.0.1:25868/v1"
 )
 
@@ -40,7 +40,8 @@ func (e *UnavailableError) Error() string { return "no OpenStack lab on this mac
 // Lab is the running OpenStack, seen with the eyes of an administrator.
 type Lab struct {
 	*Nova
-	State string // directory of configuration, logs and pid files
+	State  string // directory of configuration, logs and pid files
+	HAPort int    // of the catalog's instance-ha endpoint: a free one, since salvor's usual port may be taken
 
 	scripts string
 	lock    *os.File
@@ -70,7 +71,13 @@ func Up(ctx context.Context) (*Lab, error) {
 }
 
 func (l *Lab) open(ctx context.Context) error {
-	if out, err := l.Script(ctx, "up"); err != nil {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	l.HAPort = free.Addr().(*net.TCPAddr).Port
+	free.Close()
+	if out, err := l.ScriptEnv(ctx, []string{fmt.Sprintf("OSLAB_HA_PORT=%d", l.HAPort)}, "up"); err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && exit.ExitCode() == statusUnavailable {
 			return &UnavailableError{strings.TrimSpace(out)}

@@ -120,3 +120,15 @@ func TestExtensionsThatThePolicyHides(t *testing.T) {
 	}
 	expect(t, ask(h, "GET", "/v1/extensions/vmoves", ""), 404, "")
 }
+
+// TestCoverageIsRefused: what is wrong with a question is said before Nova is asked, and that there is none is 503 with the reason.
+func TestCoverageIsRefused(t *testing.T) {
+	h := handler(t, Config{}, rows{})
+	for _, path := range []string{"/v1/ext/coverage", "/v1/ext/coverage?host=h", "/v1/ext/coverage?instance=" + noteID, "/v1/ext/hosts/h/plan"} {
+		expect(t, ask(h, "GET", path, ""), 503, `{"serviceUnavailable":{"code":503,"message":"Nova cannot be asked now: no Nova is configured"}}`)
+	}
+	expect(t, ask(h, "GET", "/v1/ext/coverage?host=h&instance="+noteID, ""), 400, "host and instance exclude each other")
+	expect(t, ask(h, "GET", "/v1/ext/coverage?limit=x", ""), 400, "limit must be an integer")
+	expect(t, ask(h, "GET", "/v1/ext/coverage", "", "X-Auth-Token: member"), 403, "Policy doesn't allow salvor_api:coverage:index to be performed.")
+	expect(t, ask(h, "GET", "/v1/ext/hosts/h/plan", "", "X-Auth-Token: member"), 403, "Policy doesn't allow salvor_api:hosts:plan to be performed.")
+}

@@ -38,8 +38,11 @@ func TestCoverage(t *testing.T) {
 		if got := told(hosts, host); code != exit || !cmp.Equal(got, want) {
 			t.Errorf("%s: exit status %d, want %d\n%s", what, code, exit, cmp.Diff(want, got))
 		}
-		if planned, _ := w.run("plan", "--host", host); planned != 0 && planned != 1 {
-			t.Errorf("%s: salvor plan ends with %d", what, planned)
+		if p, err := w.Plan(t.Context(), host); err != nil || !cmp.Equal(told([]wire.HostCoverage{p.HostCoverage}, host), want) {
+			t.Errorf("%s: the plan says otherwise: %v\n%+v", what, err, p)
+		}
+		if _, err := w.CoverageOf(t.Context(), "host", host); err != nil { // and its answer is as openapi.yaml has it
+			t.Errorf("%s: %v", what, err)
 		}
 		if diff := cmp.Diff(rows, w.dump()); diff != "" {
 			t.Errorf("%s: rows were changed by looking:\n%s", what, diff)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,7 +74,8 @@ doctor_interval = 0
 		"OS_USER_DOMAIN_NAME=Default", "OS_PROJECT_DOMAIN_NAME=Default", "SALVOR_URL="+api)
 	login, _ := client.LoginFrom(w.environ)
 	var err error
-	if w.Client, err = client.New(client.Config{URL: api, Auth: client.NewKeystone(login)}); err != nil {
+	checked := &http.Client{Transport: testkit.Document(t).Transport(t, http.DefaultTransport), Timeout: patience}
+	if w.Client, err = client.New(client.Config{URL: api, HTTP: checked, Auth: client.NewKeystone(login)}); err != nil {
 		t.Fatal(err)
 	}
 	segment, err := w.CreateSegment(t.Context(), client.NewSegment{Name: "rack", ServiceType: "COMPUTE", RecoveryMethod: "auto"})

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/salvor-ha/salvor/internal/client"
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/testkit"
 	"github.com/salvor-ha/salvor/internal/wire"
@@ -267,5 +268,41 @@ func TestAgentConfigurationsThatCannotBe(t *testing.T) {
 		if code := p.Ended(t, 20*time.Second); code != 1 || !strings.Contains(strings.Join(p.Last(5), "\n"), want) {
 			t.Errorf("%q: exit status %d, %q; want %q", line, code, p.Last(5), want)
 		}
+	}
+}
+
+// TestAnAgentSpeaksForItsHostOnly to a true API: with its host's key; with another host's it is refused, and says so.
+func TestAnAgentSpeaksForItsHostOnly(t *testing.T) {
+	cluster := testkit.NewCluster(t, "sqlite:///"+filepath.Join(t.TempDir(), "salvor.sqlite"), 2)
+	_, api := cluster.API("api")
+	testkit.Register(t, api, "auto", "host-1", "host-2")
+	c, err := client.New(client.Config{URL: api})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := c.NewAgentKey(t.Context(), "host-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, host := range []string{"host-1", "host-2"} {
+		conf := agentConf(t, api, host, "resource = blobs:"+dir+":blob", "blob_directory = "+dir, "listen = 127.0.0.1:0")
+		write(t, filepath.Join(filepath.Dir(conf), "key"), key.Key+"\n", 0o600)
+		p := startAgent(t, host, conf)
+		if host == "host-2" {
+			p.Await(t, "does not take this host's report.*403", 20*time.Second)
+			continue
+		}
+		url := p.URL(t)
+		testkit.Eventually(t, 20*time.Second, func() (bool, string) {
+			h, err := c.HostHealth(t.Context(), host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return h.State == "ok" && len(h.Checks) == 1 && h.Checks[0].FilesystemID != "" && h.AgentURL != nil && *h.AgentURL == url && h.TotalBytes > 0, fmt.Sprintf("%+v", h)
+		})
+	}
+	if h, err := c.HostHealth(t.Context(), "host-2"); err != nil || h.State != "unknown" || len(h.Checks) != 0 {
+		t.Errorf("host-2: %+v, %v", h, err)
 	}
 }

@@ -1,0 +1,97 @@
+// Replicate measures how fast copies of blobs come back when one host's blob store dies: five agents as processes, salvor over MariaDB,
+// against a plain HTTP loop that copies the same bytes from and to the same directories with the same parallelism. Then an agent is killed in
+// the middle of a copy. See bench/README.md.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/testkit"
+)
+
+// The goals (issue "Storage health and its cascade", row 3).
+const (
+	mostRatio = 1.30
+	mostAgain = 16 << 20 // bytes that a killed copy may cost besides the rest: what was under way in buffers
+)
+
+type options struct {
+	blobs    int
+	mib      int
+	big      int
+	parallel int
+	dir      string
+	agents   int
+}
+
+// result is what was measured.
+type result struct {
+	blobs, affected int
+	bytes           int64         // that had to be copied
+	noticed         time.Duration // from the store's death to the host in error
+	salvor          time.Duration // from then until each blob has two verified copies
+	bare            time.Duration
+	again           int64 // bytes that were fetched besides the killed copy's own
+	killedAt        int64
+	size            int64
+	ok              bool
+}
+
+func main() {
+	o := options{agents: 5}
+	full := false
+	f := flag.NewFlagSet("replicate", flag.ContinueOnError)
+	f.IntVar(&o.blobs, "blobs", 200, "blobs, two copies each")
+	f.IntVar(&o.mib, "mib", 800, "of all of them together, once")
+	f.IntVar(&o.big, "big", 2, "of them have 100 MiB; the others are of mixed sizes")
+	f.IntVar(&o.parallel, "parallel", 4, "copies that arrive at one host at a time: copies_in of the agents, and workers of the loop per host")
+	f.StringVar(&o.dir, "dir", "", "where the hosts' blob directories are made (default: the system's directory for temporary files)")
+	f.BoolVar(&full, "full", false, "the size of the goal: 1,000 blobs of 4 GiB in all, 8 of them of 100 MiB")
+	if err := f.Parse(os.Args[1:]); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			os.Exit(0)
+		}
+		os.Exit(2)
+	}
+	if full {
+		o.blobs, o.mib, o.big = 1000, 4096, 8
+	}
+	if o.blobs < 10 || o.mib < o.big*100+o.blobs/10 || o.parallel < 1 {
+		fmt.Fprintln(os.Stderr, "replicate: too few blobs, or too few MiB for them")
+		os.Exit(2)
+	}
+	var r result
+	skipped, ok := testkit.Alone("replicate", func(tb testing.TB) { measure(tb, o, &r) })
+	if skipped != "" {
+		fmt.Println("NOT MEASURED: SKIPPED: " + skipped)
+		os.Exit(1)
+	}
+	if !report(r, o, ok) {
+		os.Exit(1)
+	}
+}
+
+// report prints the table and, in its last line, the verdict.
+func report(r result, o options, ok bool) bool {
+	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
+	fmt.Printf("%d blobs of %d MiB in all on %d hosts, two copies each; one host's store dies: %d blobs, %.0f MiB to copy, %d at a time to each host\n",
+		r.blobs, o.mib, o.agents, r.affected, mib(r.bytes), o.parallel)
+	ratio := r.salvor.Seconds() / max(r.bare.Seconds(), 0.001)
+	fmt.Printf("%-44s %8.2f s\n", "the store's death until the host is in error", r.noticed.Seconds())
+	fmt.Printf("%-44s %8.2f s %8.0f MiB/s\n", "then, until each blob has two good copies", r.salvor.Seconds(), mib(r.bytes)/max(r.salvor.Seconds(), 0.001))
+	fmt.Printf("%-44s %8.2f s %8.0f MiB/s\n", "the same bytes by a plain HTTP loop", r.bare.Seconds(), mib(r.bytes)/max(r.bare.Seconds(), 0.001))
+	fmt.Printf("%-44s %8.2f\n", "ratio", ratio)
+	fmt.Printf("%-44s %8.1f MiB of %.0f (killed at %.0f)\n", "fetched twice because of a killed agent", mib(r.again), mib(r.size), mib(r.killedAt))
+	good := ok && r.ok && ratio <= mostRatio && r.again <= mostAgain
+	verdict := "MET"
+	if !good {
+		verdict = "MISSED"
+	}
+	fmt.Printf("%s: at most %.2f times the plain loop, and a killed agent costs only the rest of its copy\n", verdict, mostRatio)
+	return good
+}

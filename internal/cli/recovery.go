@@ -27,6 +27,7 @@ NOTIFICATION is a notification's uuid or, where that is unambiguous, its host. T
 OpenStack's own clients do: by clouds.yaml (--os-cloud, OS_CLOUD), or by the variables OS_*.`,
 		Example: `  salvor recovery list
   salvor recovery watch cmp-01
+  salvor recovery explain cmp-01
   salvor recovery hold cmp-01 --reason "switch is being replaced" --for 2h
   salvor recovery release cmp-01
   salvor recovery retry NOTIFICATION --move VMOVE
@@ -57,6 +58,7 @@ OpenStack's own clients do: by clouds.yaml (--os-cloud, OS_CLOUD), or by the var
 				return conn.print(cmd, r, func() string { return describe(r, n, host) })
 			}),
 		},
+		explainRecovery(conn),
 		watchCommand(conn),
 		orderCommand(conn, client.Cancel, "Order nothing more, let orders in flight end, and fail it"),
 		orderCommand(conn, client.Hold, "Order nothing more until it is released"),

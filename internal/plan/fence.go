@@ -42,6 +42,7 @@ func (t *turn) fence(a answer) answer {
 		return a.hold("this report needs fencing, and none is configured for %s on the engine that holds it. If you know that it is off: salvor host confirm-off %[1]s", host)
 	}
 	if t.act(ha.Act{Key: fenceKey(host), Kind: ha.ActFence, Host: host}) && t.rec.StartedAt == nil {
+		t.keep(t.gateBrake()) // the numbers on which a host loses its power
 		t.decideForSegment()
 	}
 	if t.fenceFailed() {

@@ -102,6 +102,10 @@ func TestFenceBehindTheBrake(t *testing.T) {
 	if w.count("fence") != 1 || !touched {
 		t.Errorf("sent %v, segment touched %v", w.sent, touched)
 	}
+	// Kept: the numbers on which the host lost its power, and those of both looks after it.
+	if n := w.wrote(ha.EntryGate, "3 of 4 hosts of the segment are down, brake at more than 50 %; released by an operator"); n != 3 {
+		t.Errorf("the brake's answer is kept %d times:\n%s", n, w.story())
+	}
 }
 
 // A sure monitor's report: dead for Nova needs no fencing; silence alone is made sure by it, and stands where no controller answers.

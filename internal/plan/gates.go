@@ -62,7 +62,10 @@ func (t *turn) gates() bool {
 		}
 		return false
 	}
-	for _, a := range said[:len(said)-1] {
+	if t.rec.Proof != ha.ProofFenced { // else fencing has taken its time since the brake was asked first
+		said = said[:len(said)-1]
+	}
+	for _, a := range said {
 		t.keep(a)
 	}
 	t.unhold()

@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/salvor-ha/salvor/internal/client"
+	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/wire"
+)
+
+func explainRecovery(conn *connection) *cobra.Command {
+	return &cobra.Command{
+		Use: "explain NOTIFICATION", Args: cobra.ExactArgs(1), Short: "What was decided, on which numbers, and what ends its wait",
+		Long: `Tells a recovery in order: what was reported, each gate with its question, its numbers and its answer, the proof and what was
+seen for it, what was changed in Nova, what became of each instance and why, who gave which order. It begins with what it waits for
+now, and who or what ends that. All of it is read from salvor's rows: nothing is asked anew.`,
+		Example: `  salvor recovery explain cmp-01
+  salvor recovery explain NOTIFICATION -o json`,
+		ValidArgsFunction: conn.completeNames(openNotifications, 1),
+		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+			id, err := notificationOf(cmd.Context(), api, args[0])
+			if err != nil {
+				return err
+			}
+			r, err := api.Recovery(cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			n, host, err := about(cmd.Context(), api, id)
+			if err != nil {
+				return err
+			}
+			var moves []wire.VMove
+			if n.Type == string(ha.TypeComputeHost) {
+				_, err := api.EachVMove(cmd.Context(), id, client.Query{Filters: url.Values{}}, func(page []wire.VMove) error {
+					moves = append(moves, page...)
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+			}
+			slices.Reverse(moves) // in the order in which they were chosen
+			s := storyOf(r, n, host, moves)
+			return conn.print(cmd, s, s.text)
+		}),
+	}
+}
+
+// story is a recovery told in order.
+type story struct {
+	NotificationUUID string       `json:"notification_uuid"`
+	Status           string       `json:"status"`
+	Message          *string      `json:"message"`
+	Now              waiting      `json:"now"`
+	Reported         string       `json:"reported"`
+	Gates            []told       `json:"gates"`
+	Proof            *wire.Proof  `json:"proof"`
+	Seen             []told       `json:"seen"`    // what the proof and other notes rest on
+	Changed          []told       `json:"changed"` // orders to Nova and to power controllers that concern the host, with their ends
+	Instances        []wire.VMove `json:"instances"`
+	Remarks          []told       `json:"remarks"` // on instances that are not moved, and others
+	Alarms           []told       `json:"alarms"`
+	Orders           []told       `json:"orders"` // operators'
+}
+
+// waiting is what a recovery waits for.
+type waiting struct {
+	For  *string  `json:"for"`  // null: for nothing
+	Ends []string `json:"ends"` // who or what can end it; commands as they are typed
+}
+
+// told is one line of the history.
+type told struct {
+	At       wire.Timestamp `json:"at"`
+	Gate     string         `json:"gate,omitempty"`
+	Question string         `json:"question,omitempty"`
+	Instance *string        `json:"instance_uuid,omitempty"`
+	Text     string         `json:"text"`
+	Open     bool           `json:"open,omitempty"`
+}
+
+// questions are those of the gates (recovery section 2).
+var questions = map[ha.Gate]string{
+	ha.GateSegment:   "may this segment be recovered now?",
+	ha.GateNova:      "do Nova's API, a scheduler and a conductor answer?",
+	ha.GateBrake:     "are so many hosts down that it is rather a network failure?",
+	ha.GateRate:      "have too many recoveries begun in the last minute?",
+	ha.GateProof:     "is the host certainly dead?",
+	ha.GateHeartbeat: "is the host silent while its instances are moved?",
+	ha.GateOperator:  "does no operator hold it?",
+}
+
+func storyOf(r wire.Recovery, n wire.Notification, host string, moves []wire.VMove) story {
+	s := story{NotificationUUID: r.NotificationUUID, Status: r.Status, Message: r.Message, Instances: moves, Now: waitingFor(r, host, moves)}
+	s.Reported = fmt.Sprintf("%s %s of %s", n.Type, n.Payload[ha.KeyEvent], host)
+	for _, key := range []string{ha.KeyHostStatus, "cluster_status", "process_name", "instance_uuid", "vir_domain_event", ha.KeyConfirmedBy} {
+		if v := n.Payload[key]; v != "" {
+			s.Reported += fmt.Sprintf(", %s %s", key, v)
+		}
+	}
+	if r.Unit != nil {
+		s.Proof = r.Unit.Proof
+	}
+	for _, e := range r.Timeline {
+		line := told{At: e.At, Instance: e.InstanceUUID, Text: e.Text, Open: e.Open}
+		switch ha.EntryKind(e.Kind) {
+		case ha.EntryGate:
+			if e.Task != nil {
+				line.Gate, line.Question = *e.Task, questions[ha.Gate(*e.Task)]
+			}
+			s.Gates = append(s.Gates, line)
+		case ha.EntryIntent, ha.EntryOutcome:
+			if e.InstanceUUID == nil {
+				s.Changed = append(s.Changed, line)
+			}
+		case ha.EntryNote:
+			if e.InstanceUUID == nil {
+				s.Seen = append(s.Seen, line)
+			} else {
+				s.Remarks = append(s.Remarks, line)
+			}
+		case ha.EntryAlarm:
+			s.Alarms = append(s.Alarms, line)
+		case ha.EntryOperator:
+			s.Orders = append(s.Orders, line)
+		}
+	}
+	return s
+}
+
+// waitingFor says what a recovery waits for and what ends that, as the command that is typed where it is an operator.
+func waitingFor(r wire.Recovery, host string, moves []wire.VMove) waiting {
+	id := r.NotificationUUID
+	release := "salvor recovery release " + id + " --reason WHY"
+	retry := "salvor recovery retry " + id
+	wait := func(why string, ends ...string) waiting { return waiting{For: &why, Ends: ends} }
+	u := r.Unit
+	switch {
+	case r.Status == string(ha.StatusFailed):
+		return waiting{Ends: []string{"it has failed. Mend the reason, then: " + retry}}
+	case ended(r):
+		return waiting{Ends: []string{}}
+	case u == nil:
+		return wait("an engine that takes it up", "by itself, in a second, where an engine runs: salvor engine list")
+	case u.Hold != nil:
+		ends := []string{"an operator: salvor recovery release " + id}
+		if u.Hold.Until != nil {
+			ends = append(ends, "by itself at "+u.Hold.Until.Format(time.DateTime)+" UTC")
+		}
+		return wait(fmt.Sprintf("the end of a hold by %s: %s", u.Hold.By, u.Hold.Reason), ends...)
+	case u.Held != nil:
+		why := "gate " + u.Held.Gate + ": " + u.Held.Reason
+		switch ha.Gate(u.Held.Gate) {
+		case ha.GateSegment:
+			return wait(why, "an operator: salvor resume (salvor pause list shows what stands)")
+		case ha.GateBrake:
+			return wait(why, "by itself, when fewer hosts are down", "an operator who knows that they are dead: "+release)
+		case ha.GateRate:
+			return wait(why, "by itself, within a minute", "an operator: "+release)
+		case ha.GateProof:
+			return wait(why, "by itself, when the host has been silent for long enough, or is seen off",
+				"an operator who has seen that it is off: salvor host confirm-off "+host+" --reason WHY", "an operator who wants none of it: salvor recovery cancel "+id)
+		case ha.GateHeartbeat:
+			return wait(why, "by itself, when the host is silent again, or has been heard for so long that it counts as returned",
+				"power it off, or let it return; a release does not end this")
+		default:
+			return wait(why, "by itself, when Nova answers again")
+		}
+	case u.NextAttempt != nil:
+		return wait("the next attempt, at "+u.NextAttempt.Format(time.DateTime)+" UTC", "by itself, then", "an operator: "+retry)
+	}
+	open, why := 0, ""
+	for _, m := range moves {
+		if m.Status != string(ha.MovePending) && m.Status != string(ha.MoveOngoing) {
+			continue
+		}
+		if open++; m.Message != nil && why == "" {
+			why = ", such as " + m.InstanceName + ": " + *m.Message
+		}
+	}
+	switch {
+	case open > 0:
+		return wait(fmt.Sprintf("%d of %d instances%s", open, len(moves), why), "by itself, when Nova has moved them or has room for them", "an operator, for one of them: "+retry+" --move VMOVE")
+	case r.Message != nil && *r.Message != "":
+		return wait(*r.Message, "by itself")
+	}
+	return wait("the next step ("+orNone(u.Step)+")", "by itself, within seconds; if not: salvor engine list")
+}
+
+// text is the story for people.
+func (s story) text() string {
+	var b strings.Builder
+	section := func(title string, lines []told, show func(told) string) {
+		if len(lines) == 0 {
+			return
+		}
+		fmt.Fprintf(&b, "\n%s\n", title)
+		for _, l := range lines {
+			open := ""
+			if l.Open {
+				open = "  (no answer yet)"
+			}
+			fmt.Fprintf(&b, "  %s  %s%s\n", l.At.Format(time.DateTime), printable(show(l)), open)
+		}
+	}
+	plain := func(l told) string { return l.Text }
+	fmt.Fprintf(&b, "%s is %s", s.NotificationUUID, s.Status)
+	if s.Message != nil && *s.Message != "" {
+		fmt.Fprintf(&b, ": %s", printable(*s.Message))
+	}
+	b.WriteString("\n")
+	if s.Now.For != nil {
+		fmt.Fprintf(&b, "It waits for %s\n", printable(*s.Now.For))
+	}
+	for _, e := range s.Now.Ends {
+		fmt.Fprintf(&b, "  ends: %s\n", printable(e))
+	}
+	fmt.Fprintf(&b, "\nREPORTED\n  %s\n", printable(s.Reported))
+	section("GATES", s.Gates, func(l told) string { return fmt.Sprintf("%-9s  %s  %s", l.Gate, l.Question, l.Text) })
+	if s.Proof != nil {
+		fmt.Fprintf(&b, "\nPROOF\n  %s  %s: %s\n", s.Proof.At.Format(time.DateTime), s.Proof.Kind, printable(s.Proof.Text))
+	}
+	section("SEEN AND NOTED", s.Seen, plain)
+	section("ORDERED FOR THE HOST", s.Changed, plain)
+	if len(s.Instances) > 0 {
+		b.WriteString("\nINSTANCES\n")
+	}
+	for _, m := range s.Instances {
+		way, message := m.SourceHost, ""
+		if m.DestHost != nil && *m.DestHost != "" {
+			way += " to " + *m.DestHost
+		}
+		if m.Message != nil && *m.Message != "" {
+			message = ": " + *m.Message
+		}
+		fmt.Fprintf(&b, "  %s\n", printable(fmt.Sprintf("%-9s  %s (%s), %s%s", m.Status, m.InstanceName, m.InstanceUUID, way, message)))
+	}
+	section("REMARKS ON INSTANCES", s.Remarks, func(l told) string { return *l.Instance + ": " + l.Text })
+	section("ALARMS", s.Alarms, plain)
+	section("ORDERS OF OPERATORS", s.Orders, plain)
+	return b.String()
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/wire"
+)
+
+const storyID = "11111111-2222-3333-4444-555555555555"
+
+// TestStorySaysWhatEndsTheWait: for everything that a recovery can wait for, who or what ends it, as it is typed.
+func TestStorySaysWhatEndsTheWait(t *testing.T) {
+	text := func(s string) *string { return &s }
+	at := &wire.Timestamp{Time: time.Date(2026, 3, 1, 3, 10, 0, 0, time.UTC)}
+	held := func(g ha.Gate, why string) wire.Recovery {
+		return wire.Recovery{NotificationUUID: storyID, Status: "running", Unit: &wire.Unit{Held: &wire.Held{Gate: string(g), Reason: why}}}
+	}
+	unit := func(status string, u *wire.Unit) wire.Recovery {
+		return wire.Recovery{NotificationUUID: storyID, Status: status, Unit: u}
+	}
+	for _, tt := range []struct {
+		what      string
+		r         wire.Recovery
+		moves     []wire.VMove
+		waits, by string
+	}{
+		{"brake", held(ha.GateBrake, "3 of 4 hosts of the segment are down"), nil, "gate brake: 3 of 4", "salvor recovery release " + storyID},
+		{"rate", held(ha.GateRate, "10 host recoveries"), nil, "10 host recoveries", "within a minute"},
+		{"proof", held(ha.GateProof, "cmp-01 could not be fenced"), nil, "could not be fenced", "salvor host confirm-off cmp-01"},
+		{"heartbeat", held(ha.GateHeartbeat, "heard"), nil, "heard", "a release does not end this"},
+		{"nova", held(ha.GateNova, "Nova does not answer"), nil, "does not answer", "by itself"},
+		{"pause", held(ha.GateSegment, "paused by ann"), nil, "paused by ann", "salvor resume"},
+		{"hold", unit("running", &wire.Unit{Hold: &wire.Hold{By: "ann", Reason: "switch", Until: at}}), nil, "a hold by ann: switch", "2026-03-01 03:10:00 UTC"},
+		{"attempt", unit("error", &wire.Unit{NextAttempt: at}), nil, "2026-03-01 03:10:00", "salvor recovery retry " + storyID},
+		{"room", unit("running", &wire.Unit{Step: "move"}), []wire.VMove{{InstanceName: "db", Status: "ongoing", Message: text("No valid host was found")}, {Status: "succeeded"}},
+			"1 of 2 instances, such as db: No valid host", "--move VMOVE"},
+		{"engine", unit("new", nil), nil, "an engine", "salvor engine list"},
+		{"failed", unit("failed", &wire.Unit{EndedAt: at}), nil, "", "salvor recovery retry " + storyID},
+		{"finished", unit("finished", &wire.Unit{EndedAt: at}), nil, "", ""},
+	} {
+		w := waitingFor(tt.r, "cmp-01", tt.moves)
+		waits := ""
+		if w.For != nil {
+			waits = *w.For
+		}
+		if (tt.waits == "") != (waits == "") || !strings.Contains(waits, tt.waits) || !strings.Contains(strings.Join(w.Ends, "\n"), tt.by) {
+			t.Errorf("%s: waits for %q, ends %q; want %q, %q", tt.what, waits, w.Ends, tt.waits, tt.by)
+		}
+	}
+}
+
+// TestStoryIsTold: each row of the history stands in its place, gates with their question and numbers.
+func TestStoryIsTold(t *testing.T) {
+	text := func(s string) *string { return &s }
+	at := func(s int) wire.Timestamp { return wire.Timestamp{Time: time.Date(2026, 3, 1, 3, 0, s, 0, time.UTC)} }
+	r := wire.Recovery{NotificationUUID: storyID, Status: "running", Unit: &wire.Unit{Step: "move", Proof: &wire.Proof{Kind: "fenced", Text: "seen off twice", At: at(5)}},
+		Timeline: []wire.TimelineEntry{
+			{At: at(1), Kind: "gate", Task: text("brake"), Text: "1 of 3 hosts of the segment are down, brake at more than 50 %"},
+			{At: at(2), Kind: "intent", Act: text("fence"), Text: "fence cmp-01", Open: true},
+			{At: at(4), Kind: "note", Text: "power of cmp-01 by redfish: off"},
+			{At: at(5), Kind: "operator", Text: "ann released gate brake"},
+			{At: at(6), Kind: "note", InstanceUUID: text("i-2"), Text: "left: HA_Enabled is false"},
+			{At: at(7), Kind: "alarm", Text: "\x1b[31mlook"},
+		}}
+	n := wire.Notification{Type: "COMPUTE_HOST", Payload: map[string]string{"event": "STOPPED", "host_status": "UNKNOWN"}}
+	got := storyOf(r, n, "cmp-01", []wire.VMove{{InstanceName: "db", InstanceUUID: "i-1", SourceHost: "cmp-01", DestHost: text("cmp-02"), Status: "ongoing", Message: text("waiting")}}).text()
+	for _, want := range []string{
+		"COMPUTE_HOST STOPPED of cmp-01, host_status UNKNOWN",
+		"brake      are so many hosts down that it is rather a network failure?  1 of 3 hosts of the segment are down, brake at more than 50 %",
+		"fence cmp-01  (no answer yet)", "fenced: seen off twice", "power of cmp-01 by redfish: off", "ann released gate brake",
+		"i-2: left: HA_Enabled is false", "ongoing    db (i-1), cmp-01 to cmp-02: waiting", "[31mlook", "It waits for 1 of 1 instances",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "\x1b") {
+		t.Error("a terminal would obey it")
+	}
+}

@@ -145,6 +145,7 @@ func (b *builder) build(ctx context.Context) error {
 	b.addDoctor(rows)
 	b.addShipper(rows)
 	b.addBlobCounts(rows)
+	b.addStorageCounts(rows, b.log)
 	b.addTraces()
 	return nil
 }

@@ -23,5 +23,5 @@ const (
 
 // Alarms are all of them.
 var Alarms = []Alarm{
-	AlarmAggregate, AlarmBrake, AlarmCrashLoop, AlarmFalseReport, AlarmFencingFailed, AlarmFlapping, AlarmForceDownRefused, AlarmHeardInRecovery, AlarmLiveMigration, AlarmNotStarted, AlarmOldCopies, AlarmReservedHostLeft, AlarmStateNotRestored, AlarmStorage, AlarmStorageBrake, AlarmStorageStuck, AlarmStorageUnknown, AlarmInternal,
+	AlarmAgentSilent, AlarmAggregate, AlarmBrake, AlarmCrashLoop, AlarmFalseReport, AlarmFencingFailed, AlarmFlapping, AlarmForceDownRefused, AlarmHeardInRecovery, AlarmLiveMigration, AlarmNotStarted, AlarmOldCopies, AlarmReservedHostLeft, AlarmStateNotRestored, AlarmStorage, AlarmStorageBrake, AlarmStorageStuck, AlarmStorageUnknown, AlarmInternal,
 }

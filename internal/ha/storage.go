@@ -271,6 +271,7 @@ const (
 	AlarmStorage        Alarm = "storage"         // a host's storage failed: an episode is open
 	AlarmStorageBrake   Alarm = "storage_brake"   // several hosts' storage failed: nothing is touched
 	AlarmStorageUnknown Alarm = "storage_unknown" // nobody has said what needs the storage that failed: nothing is touched
+	AlarmAgentSilent    Alarm = "agent_silent"    // the agent of a host has not reported for three minutes
 	AlarmStorageStuck   Alarm = "storage_stuck"   // an instance could not be set to error, or the host not be fenced or disabled
 )
 
@@ -351,6 +352,14 @@ type EpisodeDetails struct {
 
 // ItemsShown bounds the items that an episode is shown with.
 const ItemsShown = 1000
+
+// StorageCounts are for metrics: hosts by state, open episodes, those of them that are held and braked, and the names of the hosts whose agents
+// are silent.
+type StorageCounts struct {
+	Hosts              map[HealthState]int
+	Open, Held, Braked int
+	Silent             []string
+}
 
 // Clear is an operator's word that a host's storage is good again. Force: although its agent still reports failure.
 type Clear struct {

@@ -361,3 +361,48 @@ func actionOf(ctx context.Context, db bun.IDB, segment string) (string, error) {
 func (s *Store) HostByUUID(ctx context.Context, uuid string) (ha.Host, error) {
 	return s.findHost(ctx, &ha.NotFoundError{Kind: ha.KindHost, ID: uuid}, "uuid = ? AND deleted = 0", uuid)
 }
+
+// silentQuery finds the hosts whose agents have reported once, and not lately.
+const silentQuery = `SELECT h.name FROM host_health AS r JOIN hosts AS h ON h.uuid = r.host_uuid AND h.deleted = 0 WHERE r.reported_at < ? ORDER BY h.name LIMIT ?`
+
+// StorageCounts are for metrics.
+func (s *Store) StorageCounts(ctx context.Context) (ha.StorageCounts, error) {
+	var c ha.StorageCounts
+	err := s.read(ctx, "counting storage", func(ctx context.Context, db bun.IDB) error {
+		c = ha.StorageCounts{Hosts: map[ha.HealthState]int{}}
+		now, err := s.clock(ctx, db)
+		if err != nil {
+			return err
+		}
+		since := literal(now.Add(-ha.AgentSilence))
+		var states []struct {
+			State string `bun:"state"`
+			Old   int    `bun:"old"`
+			N     int    `bun:"n"`
+		}
+		if err := db.NewRaw("SELECT r.state, CASE WHEN r.reported_at < ? THEN 1 ELSE 0 END AS old, COUNT(*) AS n FROM host_health AS r "+
+			"JOIN hosts AS h ON h.uuid = r.host_uuid AND h.deleted = 0 WHERE r.reported_at IS NOT NULL GROUP BY 1, 2", since).Scan(ctx, &states); err != nil {
+			return err
+		}
+		for _, st := range states {
+			state := ha.HealthState(st.State)
+			if st.Old == 1 && state == ha.HealthOK {
+				state = ha.HealthMissing
+			}
+			c.Hosts[state] += st.N
+		}
+		if err := db.NewRaw(silentQuery, since, rules.EpisodesLimit).Scan(ctx, &c.Silent); err != nil {
+			return err
+		}
+		var n struct {
+			Open   int `bun:"n"`
+			Held   int `bun:"held"`
+			Braked int `bun:"braked"`
+		}
+		err = db.NewRaw("SELECT COUNT(*) AS n, COALESCE(SUM(CASE WHEN held_by <> '' THEN 1 ELSE 0 END), 0) AS held, "+
+			"COALESCE(SUM(CASE WHEN braked <> '' THEN 1 ELSE 0 END), 0) AS braked FROM episodes WHERE cleared = 0").Scan(ctx, &n)
+		c.Open, c.Held, c.Braked = n.Open, n.Held, n.Braked
+		return err
+	})
+	return c, err
+}

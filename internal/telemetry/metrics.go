@@ -37,6 +37,7 @@ type Metrics struct {
 	outbox         *prometheus.GaugeVec
 	outboxAge      *prometheus.GaugeVec
 	blob           blobMetrics
+	storage        storageMetrics
 }
 
 var (
@@ -72,6 +73,7 @@ func NewMetrics(version string) *Metrics {
 	m.outbox = m.gauges("outbox_rows", "Versioned notifications that wait for a destination, where this process ships for it.", "to")
 	m.outboxAge = m.gauges("outbox_oldest_seconds", "The age of the first of them.", "to")
 	m.makeBlobs()
+	m.makeStorage()
 	return m
 }
 

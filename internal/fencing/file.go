@@ -29,7 +29,7 @@ type File struct {
 	path    string
 	entries []entry
 	index   map[string]int   // an entry by the host's name
-	short   map[string][]int // entries by the first label of the name
+	short   map[string][]int // entries by the first label of the name, in small letters
 	globs   []int
 }
 
@@ -141,7 +141,8 @@ func (f *File) add(r *reader, key, list *yaml.Node, defaults shared) {
 		return
 	}
 	f.index[host] = at
-	f.short[shortName(host)] = append(f.short[shortName(host)], at)
+	short := strings.ToLower(shortName(host))
+	f.short[short] = append(f.short[short], at)
 }
 
 // Hosts are the names in the file, without the patterns, in its order.
@@ -155,7 +156,7 @@ func (f *File) Hosts() []string {
 	return out
 }
 
-// Methods are a host's: those of its own name; else of the only name with the same first label, short against full (field
+// Methods are a host's: those of its own name; else of the only one that differs in case; else of the only name with the same first label, short against full (field
 // finding F159); else of the first pattern, in the file's order, that matches.
 func (f *File) Methods(host string) ([]Method, error) {
 	e, err := f.find(host)
@@ -177,12 +178,19 @@ func (f *File) find(host string) (entry, error) {
 	if at, ok := f.index[host]; ok {
 		return f.some(at, host)
 	}
-	var same []int
-	for _, at := range f.short[shortName(host)] {
+	var same, folded []int
+	for _, at := range f.short[strings.ToLower(shortName(host))] {
+		other := f.entries[at].host
+		if strings.EqualFold(other, host) { // as salvor compares hosts' names everywhere
+			folded = append(folded, at)
+		}
 		// Two full names of different domains are different hosts.
-		if other := f.entries[at].host; host == shortName(host) || other == shortName(other) {
+		if isShort(host) || isShort(other) {
 			same = append(same, at)
 		}
+	}
+	if len(folded) > 0 {
+		same = folded
 	}
 	switch len(same) {
 	case 0:
@@ -192,7 +200,7 @@ func (f *File) find(host string) (entry, error) {
 		return entry{}, fmt.Errorf("%s: host %s may be %s or %s: write its name as Nova has it", f.path, host, f.entries[same[0]].host, f.entries[same[1]].host)
 	}
 	for _, at := range f.globs {
-		if ok, err := path.Match(f.entries[at].host, host); ok && err == nil {
+		if ok, err := path.Match(strings.ToLower(f.entries[at].host), strings.ToLower(host)); ok && err == nil {
 			return f.some(at, host)
 		}
 	}
@@ -211,3 +219,5 @@ func shortName(host string) string {
 	short, _, _ := strings.Cut(host, ".")
 	return short
 }
+
+func isShort(host string) bool { return !strings.Contains(host, ".") }

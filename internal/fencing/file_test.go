@@ -48,6 +48,10 @@ func TestFile(t *testing.T) {
 		"cmp-03":               "may be cmp-03.a.example.com or cmp-03.b.example.com",
 		"cmp-03.a.example.com": "command",
 		"cmp-04":               "glob",
+		"CMP-01":               "redfish strip command command-4", // hosts' names are compared without regard to case everywhere
+		"Cmp-02.Example.com":   "command",
+		"CMP-03.A.example.com": "command",
+		"CMP-04":               "glob",
 		"cmp-44":               "wide",
 		"cmp-09":               "says that host cmp-09 is not fenced",
 		"ctl-01":               "no fencing is configured",

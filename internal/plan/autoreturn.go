@@ -44,7 +44,7 @@ func (t *turn) coming(svc ha.Service, back bool) bool {
 	switch {
 	case !t.Rules.AutoReturn:
 		return false
-	case t.rec.HeldAt == ha.GateFlapping:
+	case t.rec.HeldAt == ha.GateFlapping, t.othersDisable() && !svc.ForcedDown:
 		return false
 	case t.rec.StartedAt != nil && svc.Up:
 		return true

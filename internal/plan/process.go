@@ -143,8 +143,7 @@ func (t *turn) processStarted() {
 	}
 	c, claimed := t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonProcess)
 	if !claimed {
-		t.endMaintenance(ha.ReasonProcess)
-		t.end(ha.StatusFinished, "")
+		t.processTakenBack()
 		return
 	}
 	svc, ok := t.seenService()
@@ -158,8 +157,7 @@ func (t *turn) processStarted() {
 	}
 	if svc.Enabled || svc.DisabledReason != c.Detail { // somebody else's by now
 		t.dropClaim(c)
-		t.endMaintenance(ha.ReasonProcess)
-		t.end(ha.StatusFinished, "")
+		t.processTakenBack()
 		return
 	}
 	a := ha.Act{Key: serviceKey(svc.Host), Kind: ha.ActService, Host: svc.Host, ServiceID: svc.ID, Enable: ptr(true)}
@@ -169,6 +167,13 @@ func (t *turn) processStarted() {
 	t.act(a)
 	t.look(LookServices, "")
 	t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+}
+
+// processTakenBack ends the return of a process. The host's take-back may have waited for it.
+func (t *turn) processTakenBack() {
+	t.endMaintenance(ha.ReasonProcess)
+	t.change(ha.Signal{Key: ha.UnitTakeBack.Key(t.Unit.HostUUID)})
+	t.end(ha.StatusFinished, "")
 }
 
 // processPut digests the answer of a PUT; what it did is seen by the next look.

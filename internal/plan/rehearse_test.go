@@ -271,7 +271,10 @@ func TestRehearseRestart(t *testing.T) {
 
 // TestEstimate: the expected time comes from the moves in the rows, or is said to be unknown.
 func TestEstimate(t *testing.T) {
-	at := func(seconds int) *time.Time { when := rehearsedAt.Add(time.Duration(seconds) * time.Second); return &when }
+	at := func(seconds int) *time.Time {
+		when := rehearsedAt.Add(time.Duration(seconds) * time.Second)
+		return &when
+	}
 	move := func(from, to int) ha.VMove {
 		return ha.VMove{Status: ha.MoveSucceeded, StartTime: at(from), EndTime: at(to)}
 	}

@@ -138,20 +138,21 @@ func (t *turn) isBack(forced, disabled ha.Claim) (bool, string) {
 	return false, ""
 }
 
-// returnToService is auto_return: enabled if it still is disabled by us, and off maintenance if that is ours. What another claim
-// holds disabled stays so, under that claim's reason.
+// othersDisable reports whether another claim than the recovery's holds the host disabled, such as that of a process failure.
+func (t *turn) othersDisable() bool {
+	return slices.ContainsFunc(t.ownClaims(), func(c ha.Claim) bool { return c.What == ha.WhatDisabled && c.Reason != ha.ReasonRecovery })
+}
+
+// returnToService is auto_return: enabled if it still is disabled by us, and off maintenance if that is ours. While another claim holds it
+// disabled it waits: handed over to that claim it could be dropped by it in the same moment.
 func (t *turn) returnToService(svc ha.Service, isDisabled bool) {
 	if !isDisabled {
 		t.endMaintenance(ha.ReasonRecovery)
 		return
 	}
-	a := ha.Act{Key: serviceKey(svc.Host), Kind: ha.ActService, Host: svc.Host, ServiceID: svc.ID, Enable: ptr(true)}
-	for _, c := range t.ownClaims() {
-		if c.What == ha.WhatDisabled && c.Reason != ha.ReasonRecovery {
-			a.Enable, a.Reason = ptr(false), c.Detail
-		}
+	if !t.othersDisable() {
+		t.act(ha.Act{Key: serviceKey(svc.Host), Kind: ha.ActService, Host: svc.Host, ServiceID: svc.ID, Enable: ptr(true)})
 	}
-	t.act(a)
 }
 
 // endMaintenance drops our claim on the host's maintenance; the flag goes when no other claim holds it.

@@ -53,6 +53,7 @@ type Agent struct {
 	wake   chan struct{} // something is to be reported
 	stale  chan struct{} // the orders are to be asked for again
 	seq    int64         // of the reporter's goroutine
+	most   int           // likewise: copies and orders in one report, fewer after one that was too large
 	moving atomic.Bool   // the last batch spoke of copies under way
 	beat   atomic.Int64  // unix seconds of the reporter's last turn
 
@@ -69,7 +70,7 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, keep: keep, wake: make(chan struct{}, 1), stale: make(chan struct{}, 1)}
+	a := &Agent{cfg: cfg, keep: keep, wake: make(chan struct{}, 1), stale: make(chan struct{}, 1), most: wire.MaxCopies}
 	a.beat.Store(time.Now().Unix())
 	if cfg.Blobs.Dir != "" {
 		if a.store, err = home(cfg.Resources, cfg.Blobs.Dir); err != nil {

@@ -200,6 +200,24 @@ func TestTheVerdictSurvives(t *testing.T) {
 	})
 }
 
+// TestAReportThatIsTooLarge: the next ones are smaller, until all is told.
+func TestAReportThatIsTooLarge(t *testing.T) {
+	a := &Agent{cfg: config(t.TempDir(), &disk{}, &salvor{err: &wire.Fault{Status: http.StatusRequestEntityTooLarge}}), most: wire.MaxCopies}
+	var err error
+	if a.keep, err = openKeeper(a.cfg.StateDir, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	a.watch = disks.New(disks.Config{Log: a.cfg.Log}, nil)
+	for range 20 {
+		if _, err := a.report(t.Context()); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	if a.most != 1 {
+		t.Errorf("%d at a time", a.most)
+	}
+}
+
 // never answers, as a mount that hangs from the start.
 type never struct{}
 

@@ -91,7 +91,7 @@ func (a *Agent) report(ctx context.Context) (more bool, err error) {
 	r := a.say()
 	var batch copies.Batch
 	if a.copies != nil {
-		batch = a.copies.Batch()
+		batch = a.copies.Batch(a.most)
 		r.Copies, r.Transfers = batch.Copies, batch.Transfers
 	}
 	a.moving.Store(len(batch.Transfers) > 0)
@@ -100,6 +100,10 @@ func (a *Agent) report(ctx context.Context) (more bool, err error) {
 	answer, err := a.cfg.API.AgentReport(limited, a.cfg.Host, r)
 	a.note(answer, err)
 	if err != nil {
+		var fault *wire.Fault
+		if errors.As(err, &fault) && fault.Status == http.StatusRequestEntityTooLarge {
+			a.most = max(1, a.most/2)
+		}
 		return false, err
 	}
 	if a.copies != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/salvor-ha/salvor/internal/agent/disks"
 	"github.com/salvor-ha/salvor/internal/client"
 	"github.com/salvor-ha/salvor/internal/config"
+	"github.com/salvor-ha/salvor/internal/wire"
 )
 
 // ProbeWords are the arguments that make this program a probe: it answers one question about one directory and ends.
@@ -100,6 +101,8 @@ func agentConfig(conf *config.Config) (agent.Config, error) {
 	switch {
 	case len(resources) == 0:
 		return agent.Config{}, errors.New("[agent] resource is not set: there is nothing to watch, such as resource = instances:/var/lib/nova/instances:instance")
+	case len(resources) > wire.MaxResources:
+		return agent.Config{}, fmt.Errorf("[agent] resource is set %d times: at most %d fit into a report", len(resources), wire.MaxResources)
 	case !filepath.IsAbs(c.StateDirectory) || filepath.Clean(c.StateDirectory) != c.StateDirectory:
 		return agent.Config{}, fmt.Errorf("[agent] state_directory %q is not a plain absolute path", c.StateDirectory)
 	case c.BlobDirectory != "" && (!filepath.IsAbs(c.BlobDirectory) || filepath.Clean(c.BlobDirectory) != c.BlobDirectory):

@@ -86,7 +86,7 @@ const (
 	OrderVerify  = "verify"  // hash the copy now; the outcome is among the copies
 	OrderDrop    = "drop"    // unlink the copy, what is quarantined or half of it too; the end is a copy that is missing
 	OrderRestore = "restore" // hash the quarantined copy again and take it back if it is right
-	OrderCancel  = "cancel"  // stop the copy under way (Blob says which), and keep its bytes for a later one
+	OrderCancel  = "cancel"  // stop the copy whose id it has, and keep its bytes for a later one; the end is that the copy has failed
 )
 
 // AgentOrder is one thing that an agent is to do.

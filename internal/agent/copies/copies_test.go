@@ -131,7 +131,7 @@ func (p *place) ended(t *testing.T, id string) (wire.AgentTransfer, map[string]w
 	t.Helper()
 	limit := time.After(20 * time.Second)
 	for {
-		b := p.Batch()
+		b := p.Batch(1000)
 		p.Accepted(b)
 		for _, w := range b.Copies {
 			p.words[w.Blob] = w
@@ -403,7 +403,7 @@ func TestByteFlippedAtRest(t *testing.T) {
 func (p *place) word(t *testing.T, blob, state string) wire.AgentCopy {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		b := p.Batch()
+		b := p.Batch(1000)
 		p.Accepted(b)
 		for _, w := range b.Copies {
 			if w.Blob == blob && w.State == state {
@@ -470,7 +470,7 @@ func TestCancel(t *testing.T) {
 	o := order("t1", blobA, content, wire.AgentSource{Host: there, URL: slow.URL})
 	p.SetOrders([]wire.AgentOrder{o})
 	for {
-		if b := p.Batch(); len(b.Transfers) == 1 && b.Transfers[0].Bytes == 1<<20 {
+		if b := p.Batch(1000); len(b.Transfers) == 1 && b.Transfers[0].Bytes == 1<<20 {
 			break
 		}
 		time.Sleep(time.Millisecond)

@@ -116,13 +116,28 @@ type Batch struct {
 	turns     map[string]uint64
 }
 
-// Batch returns what there is to report: the ends of orders before how others stand.
-func (c *Copies) Batch() Batch {
+// mostWords bounds the errors of one batch together, in bytes: a report must fit into the API's limit of a body.
+const mostWords = 30 << 10
+
+// Batch returns what there is to report, at most that many of each: the ends of orders before how others stand.
+func (c *Copies) Batch(most int) Batch {
+	b := c.batch(most)
+	words := mostWords
+	for i := range b.Transfers {
+		t := &b.Transfers[i]
+		if words -= len(t.Error); words < 0 {
+			t.Error = "" // what happened is in this host's log
+		}
+	}
+	return b
+}
+
+func (c *Copies) batch(most int) Batch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := Batch{turns: map[string]uint64{}}
 	for blob, n := range c.news {
-		if len(b.Copies) == wire.MaxCopies {
+		if len(b.Copies) == min(most, wire.MaxCopies) {
 			b.More = true
 			break
 		}
@@ -141,7 +156,7 @@ func (c *Copies) Batch() Batch {
 			if t.Bytes > 0 || t.Error != "" {
 				under = append(under, t)
 			}
-		case len(b.Transfers) == wire.MaxTransfers:
+		case len(b.Transfers) == min(most, wire.MaxTransfers):
 			b.More = true
 		case t.State == "done" && c.unheard(j.blob, b):
 			b.More = true // first what it came to
@@ -149,7 +164,7 @@ func (c *Copies) Batch() Batch {
 			b.Transfers = append(b.Transfers, t)
 		}
 	}
-	b.Transfers = append(b.Transfers, under[:min(len(under), wire.MaxTransfers-len(b.Transfers))]...)
+	b.Transfers = append(b.Transfers, under[:min(len(under), min(most, wire.MaxTransfers)-len(b.Transfers))]...)
 	return b
 }
 

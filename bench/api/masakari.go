@@ -81,7 +81,7 @@ connection = %s
 	api := "http://127.0.0.1:" + port
 	c := testkit.NewCaller(api)
 	defer c.Close()
-	testkit.Eventually(tb, time.Minute, func() (bool, string) {
+	testkit.Eventually(tb, 4*time.Minute, func() (bool, string) {
 		status, err := c.Do("GET", "/v1/segments", "")
 		said, _ := os.ReadFile(log.Name())
 		return err == nil && status == 200, fmt.Sprintf("Masakari: %d %v\n%s", status, err, said)

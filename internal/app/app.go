@@ -22,6 +22,7 @@ type App struct {
 	closers  []func() error
 	reload   func(*config.Config) error // nil where nothing can be taken over
 	setRules func(*config.Config)       // nil without an engine
+	headroom []byte                     // see memory.go; nil without an api
 }
 
 // part is something that runs until its context ends and has stopped in good order when run returns.

@@ -100,7 +100,7 @@ func (b *builder) build(ctx context.Context) error {
 	}
 	var f *face
 	if b.role != roleEngine {
-		makeHeadroom()
+		b.app.headroom = make([]byte, headroom)
 		var err error
 		if f, err = b.makeFace(ctx); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,9 @@ type list[R, O any] struct {
 	columns map[ha.Field]column
 	// byTime are the indexes that end with (created_at, id), the default order, one for each filter.
 	byTime []string
+	// covered are the columns of the index by which the filters in use find rows, when that holds all that they and the order
+	// need: the rows of a page are then chosen in it, and only those are read.
+	covered []string
 }
 
 // primary is the index of the ids.
@@ -95,7 +99,12 @@ func (l list[R, O]) page(ctx context.Context, s *Store, op string, p ha.Page, fi
 	var objects []O
 	err = s.read(ctx, op, func(ctx context.Context, _ bun.IDB) error {
 		objects = make([]O, 0, min(max(p.Limit, 0), 1000))
-		q := l.choose(s).Where("deleted = 0")
+		q := l.choose(s)
+		inIndex := l.coversOrder(keys)
+		if inIndex {
+			q = s.reads.NewSelect().Model((*R)(nil)).ColumnExpr("id AS chosen")
+		}
+		q.Where("deleted = 0")
 		where(q)
 		if p.Marker != "" {
 			if err := l.mark(ctx, s, p.Marker, keys); err != nil {
@@ -105,13 +114,15 @@ func (l list[R, O]) page(ctx context.Context, s *Store, op string, p ha.Page, fi
 			q.Where(text, args...)
 		}
 		s.d.lead(q, keys, l.byTime, filtered, p.Marker != "")
-		for _, k := range keys {
-			q.OrderExpr(s.d.order(k))
-		}
+		s.d.orderBy(q, keys)
 		if p.Limit <= 0 {
 			return nil
 		}
-		return fetch(ctx, s.reads, q.Limit(int64(p.Limit)).String(), func(c *columns) error {
+		if q.Limit(int64(p.Limit)); inIndex {
+			q = l.choose(s).Join("JOIN (?) AS page ON page.chosen = t.id", q)
+			s.d.orderBy(q, keys)
+		}
+		return fetch(ctx, s.reads, q.String(), func(c *columns) error {
 			objects = append(objects, l.read(c))
 			return nil
 		})
@@ -120,6 +131,11 @@ func (l list[R, O]) page(ctx context.Context, s *Store, op string, p ha.Page, fi
 		return nil, err
 	}
 	return objects, nil
+}
+
+// coversOrder reports whether the index of the filters in use has all that the order needs.
+func (l list[R, O]) coversOrder(keys []key) bool {
+	return len(l.covered) > 0 && !slices.ContainsFunc(keys, func(k key) bool { return !slices.Contains(l.covered, k.name) })
 }
 
 // choose begins a query for what read reads.
@@ -274,6 +290,12 @@ func (d dialect) order(k key) string {
 		return text + " NULLS LAST"
 	default:
 		return text + " NULLS FIRST"
+	}
+}
+
+func (d dialect) orderBy(q *bun.SelectQuery, keys []key) {
+	for _, k := range keys {
+		q.OrderExpr(d.order(k))
 	}
 }
 

@@ -80,6 +80,9 @@ func (s *Store) Notifications(ctx context.Context, f ha.NotificationFilter, p ha
 	l := notificationList
 	if f.GeneratedSince != nil {
 		l.byTime = nil // what was generated lately is found by its own index
+		if f == (ha.NotificationFilter{GeneratedSince: f.GeneratedSince}) {
+			l.covered = []string{"generated_time", createdAt, "id"} // notifications_made_idx
+		}
 	}
 	return l.page(ctx, s, "listing notifications", p, f != ha.NotificationFilter{}, func(q *bun.SelectQuery) {
 		equal(q, "source_host_uuid", f.SourceHostUUID)
@@ -190,7 +193,8 @@ func (s *Store) admit(ctx context.Context, tx bun.Tx, r ha.Report, interval time
 		return none, err
 	}
 	admitted = row.notification()
-	return admitted, s.tell(ctx, tx, host.Now.Time, rules.Around(ha.Event{Action: ha.ActionCreate, Notification: &admitted})...)
+	err = s.tell(ctx, tx, host.Now.Time, rules.Around(ha.Event{Action: ha.ActionCreate, Notification: &admitted})...)
+	return admitted, err
 }
 
 // signalAndInsert writes an admitted notification, and lets the owners of the units know; on MySQL in one round trip.

@@ -370,7 +370,7 @@ func fullScan(kind, plan string) string {
 		switch kind {
 		case "sqlite":
 			_, what, scans := strings.Cut(line, "SCAN ")
-			named := slices.Contains([]string{"a", "b", "fresh", "units", "CONSTANT ROW"}, what) // what sub-queries found
+			named := slices.Contains([]string{"a", "b", "fresh", "units", "page", "CONSTANT ROW"}, what) // what sub-queries found
 			bad = scans && !named && !strings.Contains(what, "USING")
 		case "mysql":
 			bad = strings.Contains(line, " type=ALL ") && !strings.Contains(line, "table=<")

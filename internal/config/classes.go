@@ -94,7 +94,8 @@ func parseClass(text string) (InstanceClass, error) {
 			return c, fmt.Errorf("class %s: %w", c.Name, err)
 		}
 	}
-	return c, c.whole()
+	err := c.whole()
+	return c, err
 }
 
 // set takes one KEY=VALUE.

@@ -210,24 +210,25 @@ func (w *world) confirmOff(host string) {
 
 // operatorActs gives an order about one of the open recoveries.
 func (w *world) operatorActs() {
-	for _, text := range w.unfinished() {
-		w.mu.Lock()
-		var id string
-		for told := range w.told {
-			if strings.HasPrefix(told, text[:8]) {
-				id = told
-			}
-		}
-		w.mu.Unlock()
-		until := time.Now().Add(time.Duration(5+w.back.rng.IntN(40)) * time.Second)
-		wish := []ha.Wish{{Kind: ha.WishCancel, By: "op"}, {Kind: ha.WishHold, By: "op", Reason: "look", Until: &until}, {Kind: ha.WishRelease, By: "op"},
-			{Kind: ha.WishRetry, By: "op"}}[w.back.rng.IntN(4)]
-		if u, err := w.store.Recovery(w.ctx, id); err != nil || wish.Kind == ha.WishRelease && (u.HeldAt == ha.GateHeard || u.HeldAt == "") {
-			return // who insists that a host is off which Nova hears takes it upon himself
-		}
-		w.tell("op: %s of %s: %v", wish.Kind, id, w.store.Wish(w.ctx, id, wish))
+	open := w.unfinished()
+	if len(open) == 0 {
 		return
 	}
+	w.mu.Lock()
+	var id string
+	for told := range w.told {
+		if strings.HasPrefix(told, open[0][:8]) {
+			id = told
+		}
+	}
+	w.mu.Unlock()
+	until := time.Now().Add(time.Duration(5+w.back.rng.IntN(40)) * time.Second)
+	wish := []ha.Wish{{Kind: ha.WishCancel, By: "op"}, {Kind: ha.WishHold, By: "op", Reason: "look", Until: &until}, {Kind: ha.WishRelease, By: "op"},
+		{Kind: ha.WishRetry, By: "op"}}[w.back.rng.IntN(4)]
+	if u, err := w.store.Recovery(w.ctx, id); err != nil || wish.Kind == ha.WishRelease && (u.HeldAt == ha.GateHeard || u.HeldAt == "") {
+		return // who insists that a host is off which Nova hears takes it upon himself
+	}
+	w.tell("op: %s of %s: %v", wish.Kind, id, w.store.Wish(w.ctx, id, wish))
 }
 
 // operatorChanges is an operator's own change on a host that salvor has nothing on: it must outlast whatever follows.

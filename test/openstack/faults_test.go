@@ -23,7 +23,7 @@ func (s *suite) faults(t *testing.T) {
 	defer s.bmcs.Dark(dark, false)
 
 	// Full for a big one: each other host has one already, and two do not fit.
-	big, err := s.lab.Flavored(t.Context(), "half")
+	big, err := s.lab.Flavored(t.Context(), "big")
 	must(t, err)
 	each(t, lab.Hosts, func(ctx context.Context, at string) error {
 		_, err := s.lab.Boot(ctx, big, 1, at, prefix+"big-"+at, map[string]string{"HA_Enabled": "True"})

@@ -90,7 +90,7 @@ func (l *Lab) DeleteServers(ctx context.Context, prefix string) error {
 // Image returns the flavor tiny and the image tiny of the lab.
 func (l *Lab) Image(ctx context.Context) (Image, error) { return l.Flavored(ctx, "tiny") }
 
-// Flavored is the image tiny with a flavor of the lab: tiny, small, half (of which each host can have one), huge (fits nowhere).
+// Flavored is the image tiny with a flavor of the lab: tiny, small, big (of which a host has room for one), huge (fits nowhere).
 func (l *Lab) Flavored(ctx context.Context, flavor string) (Image, error) {
 	var flavors struct{ Flavors []struct{ ID, Name string } }
 	if err := l.get(ctx, "/flavors", &flavors); err != nil {

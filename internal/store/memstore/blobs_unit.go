@@ -116,10 +116,10 @@ func (t *tx) blobChange(w *work, change ha.Change) error {
 }
 
 // suspectLocations makes a batch of a host's copies suspect and returns them, by their ids in order.
-func (t *tx) suspectLocations(c ha.SuspectLocations) ([]ha.Location, error) {
+func (t *tx) suspectLocations(c ha.SuspectLocations) []ha.Location {
 	return t.turnLocations(c.HostUUID, c.EpisodeUUID, c.Cursor, c.Limit, ha.LocationSuspect, "the storage of its host is in error", func(l ha.Location) bool {
 		return l.State == ha.LocationPresent || l.State == ha.LocationVerifying
-	}), nil
+	})
 }
 
 func (t *tx) turnLocations(host, episode string, cursor int64, limit int, to ha.LocationState, why string, from func(ha.Location) bool) []ha.Location {

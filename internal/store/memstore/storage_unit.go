@@ -108,10 +108,7 @@ func (t *tx) suspect(c ha.SuspectLocations) error {
 	if i < 0 || runs[i].Cursor != rules.Cursor(c.Cursor) {
 		return ha.ErrStale
 	}
-	turned, err := t.suspectLocations(c)
-	if err != nil {
-		return err
-	}
+	turned := t.suspectLocations(c)
 	run := rules.AfterBatch(runs[i], turned, c)
 	for _, l := range turned {
 		t.putItem(rules.SuspectItem(run, l))

@@ -69,8 +69,8 @@ func (s *storage) clean(r *ha.Run, settled bool, waits []string) {
 	if len(waits) > 0 {
 		r.Why = "waiting for what is in transition: " + strings.Join(waits[:min(len(waits), 3)], ", ")
 		delete(s.Memory.Since, "clean")
-		if r.State == ha.RunOpen {
-			s.soon()
+		if r.State == ha.RunOpen { // what Nova does may take its time: nothing hurries
+			s.park = storageSoon
 		}
 		return
 	}

@@ -93,6 +93,7 @@ var questions = map[ha.Gate]string{
 	ha.GateBrake:     "are so many hosts down that it is rather a network failure?",
 	ha.GateRate:      "have too many recoveries begun in the last minute?",
 	ha.GateProof:     "is the host certainly dead?",
+	ha.GateHeard:     "is a host that an operator calls off silent for Nova, too?",
 	ha.GateHeartbeat: "is the host silent while its instances are moved?",
 	ha.GateOperator:  "does no operator hold it?",
 }
@@ -167,6 +168,9 @@ func waitingFor(r wire.Recovery, host string, moves []wire.VMove) waiting {
 		case ha.GateProof:
 			return wait(why, "by itself, when the host has been silent for long enough, or is seen off",
 				"an operator who has seen that it is off: salvor host confirm-off "+host+" --reason WHY", "an operator who wants none of it: salvor recovery cancel "+id)
+		case ha.GateHeard:
+			return wait(why, "by itself, when Nova has not heard the host for long enough: power it off", "an operator who knows better: "+release,
+				"it was the wrong host: salvor recovery cancel "+id)
 		case ha.GateHeartbeat:
 			return wait(why, "by itself, when the host is silent again, or has been heard for so long that it counts as returned",
 				"power it off, or let it return; a release does not end this")

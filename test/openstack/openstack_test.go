@@ -41,6 +41,7 @@ func TestOpenStack(t *testing.T) {
 		t.Run("an instance fails", s.instanceFailure)
 		t.Run("nova-compute fails and comes back", s.processFailure)
 	})
+	t.Run("a host's storage fails and is repaired", s.storageFailure)
 	t.Run("what would fail is named beforehand", s.faults)
 }
 

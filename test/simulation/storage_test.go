@@ -22,8 +22,7 @@ type disks struct {
 	mu     sync.Mutex
 	hosts  map[string]*disk
 	silent map[string]bool
-	undone map[string]bool // instances that a failed disk has not had
-	items  map[string]int  // writes of items by episode, kind, id and state
+	items  map[string]int // writes of items by episode, kind, id and state
 }
 
 type disk struct {

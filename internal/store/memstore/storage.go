@@ -254,8 +254,8 @@ func (s *Store) HoldStorage(ctx context.Context, hold ha.Hold) error {
 			health := t.healthOf(host)
 			health.Held = rules.HostHold(health.Held, hold, t.now)
 			putKey(t, t.storage.health, host, health)
-			if open == nil || rules.HoldRefused(*open, hold) != nil {
-				return nil
+			if open == nil || rules.HoldRefused(*open, hold) != nil { // the host's switch is what was asked for
+				open = nil
 			}
 		} else {
 			e := t.storage.episodes[hold.EpisodeUUID]
@@ -263,6 +263,9 @@ func (s *Store) HoldStorage(ctx context.Context, hold ha.Hold) error {
 				return err
 			}
 			open = &e
+		}
+		if open == nil {
+			return nil
 		}
 		rules.ApplyHold(open, hold, t.now)
 		putKey(t, t.storage.episodes, open.UUID, *open)

@@ -56,7 +56,10 @@ func openKeeper(dir string, now time.Time) (*keeper, error) {
 	if k.Verdicts == nil {
 		k.Verdicts = map[string]disks.Verdict{}
 	}
-	return k, k.save()
+	if err := k.save(); err != nil {
+		return nil, fmt.Errorf("[agent] state_directory: %w", err)
+	}
+	return k, nil
 }
 
 func readSmall(path string, most int64) ([]byte, error) {

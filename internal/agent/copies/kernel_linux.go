@@ -23,3 +23,10 @@ func dropCache(f *os.File) {
 }
 
 func readOnlyError(err error) bool { return errors.Is(err, syscall.EROFS) }
+
+// freeBytes is what a file's filesystem has left for this process.
+func freeBytes(f *os.File) (int64, error) {
+	var st syscall.Statfs_t
+	err := syscall.Fstatfs(int(f.Fd()), &st)
+	return int64(st.Bavail) * st.Bsize, err
+}

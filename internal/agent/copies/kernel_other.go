@@ -4,6 +4,7 @@ package copies
 
 import (
 	"errors"
+	"math"
 	"os"
 	"syscall"
 )
@@ -13,3 +14,5 @@ func lowPriority() {}
 func dropCache(*os.File) {}
 
 func readOnlyError(err error) bool { return errors.Is(err, syscall.EROFS) }
+
+func freeBytes(*os.File) (int64, error) { return math.MaxInt64, nil }

@@ -104,11 +104,11 @@ func (p *puller) open(ctx context.Context) error {
 }
 
 func (p *puller) hasRoom() error {
-	var st syscall.Statfs_t
-	if err := syscall.Fstatfs(int(p.file.Fd()), &st); err != nil {
+	free, err := freeBytes(p.file)
+	if err != nil {
 		return err
 	}
-	if free, need := int64(st.Bavail)*int64(st.Bsize), p.j.size-p.at; free < need {
+	if need := p.j.size - p.at; free < need {
 		return fmt.Errorf("%d bytes are needed and %d are free: %w", need, free, syscall.ENOSPC)
 	}
 	return nil

@@ -135,6 +135,7 @@ func TestReportsOnChangeAndEachMinute(t *testing.T) {
 		run(t, config(dir, d, s), func(*Agent) {
 			time.Sleep(time.Hour)
 			synctest.Wait()
+			s.mu.Lock()
 			if n := len(s.got); n < 54 || n > 70 {
 				t.Errorf("%d reports in an hour", n)
 			}
@@ -150,6 +151,7 @@ func TestReportsOnChangeAndEachMinute(t *testing.T) {
 					t.Errorf("report %d of epoch %d after %d of %d", r.Seq, r.Epoch, s.got[i-1].Seq, s.got[i-1].Epoch)
 				}
 			}
+			s.mu.Unlock()
 			d.set(ha.CheckIOError)
 			time.Sleep(time.Minute + time.Second)
 			synctest.Wait()
@@ -157,6 +159,8 @@ func TestReportsOnChangeAndEachMinute(t *testing.T) {
 			if v := r.Resources[0]; v.Status != "io_error" || v.Detail != "as the test says" || v.FilesystemID == "" || !slices.Equal(v.Kinds, []string{"instance"}) {
 				t.Errorf("%+v", v)
 			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			if late := s.at[len(s.at)-1].Sub(r.Resources[0].CheckedAt.Time); late > time.Second {
 				t.Errorf("the change was told %s later", late)
 			}
@@ -174,9 +178,13 @@ func TestTheVerdictSurvives(t *testing.T) {
 			first = s.last(t).Epoch
 			s.away(errors.New("does not answer"))
 			d.set(ha.CheckReadOnly)
+			s.mu.Lock()
 			s.tried = 0
+			s.mu.Unlock()
 			time.Sleep(time.Hour)
 			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			if s.tried < 100 || s.tried > 160 {
 				t.Errorf("%d tries in an hour of absence: expected one each half minute", s.tried)
 			}
@@ -189,7 +197,9 @@ func TestTheVerdictSurvives(t *testing.T) {
 		conf := config(dir, d, reports)
 		conf.Prober = never{}
 		run(t, conf, func(a *Agent) {
+			reports.mu.Lock()
 			r := reports.got[0]
+			reports.mu.Unlock()
 			if r.Epoch <= first || r.Seq != 1 || len(r.Resources) != 1 || r.Resources[0].Status != "read_only" {
 				t.Errorf("after a restart: %+v; the epoch was %d", r, first)
 			}

@@ -68,7 +68,7 @@ func (t *Traces) Recovery(ctx context.Context, notification, name string, attrib
 		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(root))
 	}
 	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(pairs(attributes)...))
-	return ctx, func(outcome string) {
+	return ctx, func(outcome string) { //nolint:spancheck // it is what ends the span
 		span.SetAttributes(attribute.String("outcome", outcome))
 		span.End()
 	}
@@ -81,7 +81,7 @@ func (t *Traces) Step(ctx context.Context, name string, attributes ...string) (_
 		return ctx, func(string) {}
 	}
 	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(pairs(attributes)...))
-	return ctx, func(class string) {
+	return ctx, func(class string) { //nolint:spancheck // it is what ends the span
 		if class != "" {
 			span.SetStatus(codes.Error, class)
 		}

@@ -68,7 +68,7 @@ func (t *Traces) Recovery(ctx context.Context, notification, name string, attrib
 		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(root))
 	}
 	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(pairs(attributes)...))
-	return ctx, func(outcome string) { //nolint:spancheck // it is what ends the span
+	return ctx, func(outcome string) {
 		span.SetAttributes(attribute.String("outcome", outcome))
 		span.End()
 	}
@@ -80,8 +80,8 @@ func (t *Traces) Step(ctx context.Context, name string, attributes ...string) (_
 	if t == nil || !trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx, func(string) {}
 	}
-	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(pairs(attributes)...))
-	return ctx, func(class string) { //nolint:spancheck // it is what ends the span
+	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(pairs(attributes)...)) //nolint:spancheck // end does
+	return ctx, func(class string) {                                                   //nolint:spancheck // as said
 		if class != "" {
 			span.SetStatus(codes.Error, class)
 		}

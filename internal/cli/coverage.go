@@ -53,7 +53,7 @@ evacuate_all_instances says; on a host in no segment, evacuate_all_instances doe
 			}
 			return nil
 		}
-		err := error(nil)
+		var err error
 		switch {
 		case host != "":
 			err = once(use)(api.CoverageOf(cmd.Context(), "host", host))

@@ -165,11 +165,13 @@ func (b *blobReport) read(ctx context.Context, r ha.AgentReport) error {
 
 func (b *blobReport) decide(r ha.AgentReport) {
 	b.counts, b.put, b.moved, b.told, b.refreshed = map[string]bool{}, nil, nil, nil, nil
+	said := make(map[string]bool, len(b.copies))
 	for _, c := range r.Copies {
 		blob, known := b.blobs[c.BlobUUID]
-		if !known || b.copies[c.BlobUUID] != c { // the last word on a copy counts
+		if !known || said[c.BlobUUID] || b.copies[c.BlobUUID] != c { // the last word on a copy counts, and once
 			continue
 		}
+		said[c.BlobUUID] = true
 		var was *ha.Location
 		if l, had := b.locations[c.BlobUUID]; had {
 			was = &l

@@ -406,6 +406,11 @@ func blobReports(f *fixture) {
 	fails[*ha.ConflictError](f, c.LoseBlob(c.ctx, b.UUID, "op"))
 	fails[*ha.NotFoundError](f, c.LoseBlob(c.ctx, id(), "op"))
 	fails[*ha.NotFoundError](f, c.DropLocation(c.ctx, ha.DropLocation{BlobUUID: b.UUID, HostUUID: id(), By: "op"}))
+
+	twice := c.add(2)
+	found := ha.CopyReport{BlobUUID: twice.UUID, State: ha.CopyPresent, Size: twice.Size, SHA256: twice.SHA256}
+	c.report(2, ha.AgentReport{Copies: []ha.CopyReport{{BlobUUID: twice.UUID, State: ha.CopyCorrupt}, found, found}})
+	equal(f, "a copy that one report tells of again and again: the last word", c.state(twice, 2), ha.LocationPresent)
 }
 
 // blobFailures: a transfer that failed is tried again, after a while; one that is cancelled is told until the agent knows; what could not be

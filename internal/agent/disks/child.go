@@ -27,6 +27,9 @@ type Children struct {
 // reaped is how long a child that was killed may take to die before it is left behind.
 const reaped = 200 * time.Millisecond
 
+// lockLook is between two looks whether another probe has ended.
+const lockLook = 100 * time.Millisecond
+
 // Probe asks a child, until ctx ends; then the child is killed, and left behind if it does not die. ErrHanging: nothing answered. done is
 // closed when the child has ended; until then no other may be started for the resource, and none can be.
 func (c Children) Probe(ctx context.Context, name string, q Question) (f Finding, done <-chan struct{}, err error) {
@@ -37,7 +40,7 @@ func (c Children) Probe(ctx context.Context, name string, q Question) (f Finding
 		return Finding{}, ended, fmt.Errorf("the lock of a probe: %w", err)
 	}
 	defer lock.Close() // the child has its own
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := hold(ctx, lock); err != nil {
 		close(ended)
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return Finding{}, ended, fmt.Errorf("%w: a probe of it that was started earlier still hangs", ErrHanging)
@@ -84,6 +87,24 @@ func (c Children) Probe(ctx context.Context, name string, q Question) (f Finding
 	}
 	f, err = readFinding(out.kept.Bytes())
 	return f, ended, err
+}
+
+// hold takes a resource's lock. Until the deadline it is waited for: a probe of another agent on the same state directory, or a child of this
+// one between fork and exec, has it for a moment, and that is no disk that hangs.
+func hold(ctx context.Context, lock *os.File) error {
+	looks := time.NewTicker(lockLook)
+	defer looks.Stop()
+	for {
+		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+		select {
+		case <-looks.C:
+		case <-ctx.Done():
+			return syscall.EWOULDBLOCK
+		}
+	}
 }
 
 // limited keeps the first maxAnswer bytes.

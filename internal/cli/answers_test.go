@@ -33,8 +33,8 @@ func TestAnswers(t *testing.T) {
 	defer api.Close()
 	tests := []struct{ args, whole, part string }{
 		{"host confirm-off cmp-01 --reason seen", "notification " + id + " is new; watch it: salvor recovery watch " + id + `
-You have given your word that cmp-01 is off: its instances are now started elsewhere.
-If it still runs, every one of them runs twice, on the same volumes. Power it off, or: salvor recovery cancel ` + id + "\n", ""},
+You have given your word that cmp-01 is off: its instances are started elsewhere as soon as Nova hears it no more and no other gate holds it.
+If it still runs then, every one of them runs twice, on the same volumes. Power it off, or: salvor recovery cancel ` + id + "\n", ""},
 		{"recovery retry " + id + " -o json", `{
   "notification_uuid": "` + id + `",
   "asked": "retry",

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/salvor-ha/salvor/internal/client"
+	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/wire"
 )
 
@@ -21,9 +22,9 @@ func coverageCommand(env Env) *cobra.Command {
 facts of the rows, Nova and Placement. Nothing is changed. What is to be protected and is not is named, with the rule or
 the lack that says so, and what would end it; --instances names all instances, --host and --instance do so for one.
 
-The exit status is 0 when every instance that is to be protected is, and 1 when one is not, or when the instances of a
-host could not be listed. To be protected are those that their metadata (HA_Enabled), their class or
-evacuate_all_instances says; on a host in no segment, evacuate_all_instances does not count.`,
+The exit status is 0 when every instance that is to be protected is, and 1 when one is not, when the instances of a
+host could not be listed, or when a host is registered under a name that Nova does not have. To be protected are those that their
+metadata (HA_Enabled), their class or evacuate_all_instances says; on a host in no segment, evacuate_all_instances does not count.`,
 		Example: `  salvor coverage
   salvor coverage --host cmp-01
   salvor coverage --instance 6ba7b810-9dad-11d1-80b4-00c04fd430c8
@@ -40,18 +41,20 @@ evacuate_all_instances says; on a host in no segment, evacuate_all_instances doe
 	cmd.MarkFlagsMutuallyExclusive("host", "instance")
 	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, _ []string) error {
 		l := conn.list(cmd, "x=host", "x=instance", "x=state", "x=how", "x=why", "x=mend")
-		wanted, protected, unknown := 0, 0, 0
+		wanted, protected, unknown, nameless := 0, 0, 0, 0
 		use := func(page []wire.HostCoverage) error {
+			var rows []row
 			for _, h := range page {
 				wanted, protected = wanted+h.Wanted, protected+h.Protected
 				if h.Error != nil {
 					unknown++
 				}
-				if err := l.add(coverageRows(h, conn.format, all || host != "" || instance != "")); err != nil {
-					return err
+				if unknownToNova(h) {
+					nameless++
 				}
+				rows = append(rows, coverageRows(h, conn.format, all || host != "" || instance != "")...)
 			}
-			return nil
+			return l.add(rows)
 		}
 		var err error
 		switch {
@@ -70,13 +73,21 @@ evacuate_all_instances says; on a host in no segment, evacuate_all_instances doe
 		}
 		if conn.format == "table" {
 			fmt.Fprintf(cmd.OutOrStdout(), "\n%d of %d instances that are to be protected are protected\n", protected, wanted)
+			if nameless > 0 {
+				fmt.Fprintf(cmd.OutOrStdout(), "%d registered under names that Nova does not have: what runs there is not counted, and is not protected\n", nameless)
+			}
 		}
-		if protected < wanted || unknown > 0 {
+		if protected < wanted || unknown > 0 || nameless > 0 {
 			return errSilent
 		}
 		return nil
 	})
 	return cmd
+}
+
+// unknownToNova: whatever runs on the host that is meant, Nova lists it under another name, so that it counts as in no segment.
+func unknownToNova(h wire.HostCoverage) bool {
+	return slices.ContainsFunc(h.Blocks, func(f wire.Finding) bool { return f.Rule == ha.FindingUnknownToNova })
 }
 
 func once(use func([]wire.HostCoverage) error) func([]wire.HostCoverage, error) error {
@@ -188,7 +199,8 @@ the host's own disk would be lost, and the expected time. Nothing is changed.
 Targets are Placement's answer for the flavor's resources and traits, dealt out in the order of the moves. Where Nova
 chooses, its scheduler has the last word: it also heeds groups, zones and other filters that nobody can ask.
 
-The exit status is 0 when every instance that is to be protected would be moved, and 1 when one would not.`,
+The exit status is 0 when every instance that is to be protected would be moved, and 1 when one would not, or when Nova does
+not have the host's name.`,
 		Example: `  salvor plan --host cmp-01
   salvor plan --host cmp-01 -o yaml`,
 	}
@@ -207,7 +219,7 @@ The exit status is 0 when every instance that is to be protected would be moved,
 		if err := conn.print(cmd, p, func() string { return describePlan(p) }); err != nil {
 			return err
 		}
-		if p.Protected < p.Wanted {
+		if p.Protected < p.Wanted || unknownToNova(p.HostCoverage) {
 			return errSilent
 		}
 		return nil

@@ -31,7 +31,7 @@ The exit status is 0 when all is well, 1 when something should be looked at, 2 w
 	s := addSettings(cmd, env)
 	f := cmd.Flags()
 	f.StringVarP(&format, "output", "o", "table", "table, json or yaml")
-	f.StringVarP(&format, "format", "f", "table", "the same")
+	f.StringVarP(&format, "format", "f", "table", "the same as -o")
 	f.IntVar(&seconds, "timeout", examineSeconds, "how many seconds all of it may take")
 	words(cmd, "output", formats...)
 	words(cmd, "format", formats...)

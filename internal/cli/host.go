@@ -178,6 +178,7 @@ func confirmOff(conn *connection) *cobra.Command {
 		ValidArgsFunction: conn.completeNames(namesOfHosts, 1),
 		Long: `Gives your word that a host is off. It is the proof of death that salvor lacks when a monitor was not
 certain and nothing can fence the host. Be sure: if the host still runs, its instances run twice.
+While Nova still hears the host the recovery waits; salvor recovery explain HOST says at what.
 On a terminal you are asked once more; a script is not.`,
 		Example: `  salvor host confirm-off cmp-01 --reason "pulled the power cord, rack 4"`,
 		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
@@ -195,8 +196,8 @@ On a terminal you are asked once more; a script is not.`,
 			}
 			return conn.print(cmd, n, func() string {
 				return fmt.Sprintf(`notification %s is %s; watch it: salvor recovery watch %[1]s
-You have given your word that %[3]s is off: its instances are now started elsewhere.
-If it still runs, every one of them runs twice, on the same volumes. Power it off, or: salvor recovery cancel %[1]s
+You have given your word that %[3]s is off: its instances are started elsewhere as soon as Nova hears it no more and no other gate holds it.
+If it still runs then, every one of them runs twice, on the same volumes. Power it off, or: salvor recovery cancel %[1]s
 `, n.NotificationUUID, n.Status, printable(args[0]))
 			})
 		}),

@@ -140,6 +140,7 @@ func TestFileErrors(t *testing.T) {
 		{"hosts: {a: [{kind: agent, agent: /bin/true, options: {ip: [" + secret + "]}}]}", "options: ip: expected a value in one line"},
 		{"hosts: {a: [{kind: command, command: reboot}]}", "expected the absolute path of a program"},
 		{"hosts: {a: [{kind: command, command: []}]}", "expected the absolute path of a program"},
+		{"hosts: {a: [{kind: command, command: /nowhere/off}]}", "command: there is no file of that name that may be executed"},
 		{"hosts: {}\n---\nhosts: {}", ":2: a second document"},
 		{"hosts: {a: [{kind: redfish", "line 1"},
 	}

@@ -205,8 +205,12 @@ func (f fields) command(s shared) builder {
 	} else {
 		argv = []string{f.text("command", "")}
 	}
-	if len(argv) == 0 || f.has("command") && !executable(argv[0]) {
+	switch {
+	case len(argv) == 0 || f.has("command") && !filepath.IsAbs(argv[0]):
 		f.fail("command", "expected the absolute path of a program, or a list of it and its arguments")
+		argv = []string{""}
+	case f.has("command") && !executable(argv[0]):
+		f.fail("command", "there is no file of that name that may be executed")
 		argv = []string{""}
 	}
 	options, secrets := f.options(s)

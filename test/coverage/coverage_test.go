@@ -151,6 +151,11 @@ func TestCoverage(t *testing.T) {
 	w.sql("UPDATE hosts SET name = 'host-1.example.org', name_key = 'HOST-1.EXAMPLE.ORG' WHERE name = 'host-1'")
 	hosts = expect("unknown to Nova", "host-1.example.org", 1, "unprotected", "unknown_to_nova")
 	mended(hosts, "host-1.example.org", "unknown_to_nova", "salvor host update host-1.example.org --name host-1")
+	for _, args := range [][]string{{"coverage", "--host", "host-1.example.org"}, {"plan", "--host", "host-1.example.org"}} { // with no instance there
+		if code, out := w.run(args...); code != 1 || !strings.Contains(out, "Nova has no compute service named host-1.example.org") {
+			t.Errorf("salvor %v: exit code %d, want 1\n%s", args, code, out)
+		}
+	}
 	if code, of := w.coverage("--host", "host-1"); code != 1 || !cmp.Equal(told(of, "host-1"), []string{"unprotected", "no_segment", "on-disk no_valid_host, wanted true", "on-volume no_segment, wanted true"}) {
 		t.Errorf("by Nova's name: exit status %d, %v", code, told(of, "host-1"))
 	}

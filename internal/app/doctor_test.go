@@ -289,15 +289,18 @@ func TestEngineExamines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		m := telemetry.NewMetrics("x")
-		now := []doctor.Check{{Name: "nova", State: doctor.OK}, {Name: "hosts", Subject: "cmp-01", State: doctor.Fail, Text: "not known", Do: "rename it"}}
+		well := doctor.Check{Name: "nova", State: doctor.OK}
+		bad := doctor.Check{Name: "hosts", Subject: "cmp-01", State: doctor.Fail, Text: "not known", Do: "rename it"}
+		finds := make(chan []doctor.Check, 1)
 		e := &examinations{every: time.Hour, log: slog.New(slog.NewTextHandler(&log, nil)), metric: m.Doctor(), states: map[string]doctor.State{},
-			examine: func(context.Context) []doctor.Check { return now }}
+			examine: func(context.Context) []doctor.Check { return <-finds }}
 		go e.run(t.Context())
 		metric := func() string {
 			w := httptest.NewRecorder()
 			m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 			return w.Body.String()
 		}
+		finds <- []doctor.Check{well, bad}
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		if got := log.String(); !strings.Contains(got, "a recovery would fail") || !strings.Contains(got, "rename it") {
@@ -307,12 +310,13 @@ func TestEngineExamines(t *testing.T) {
 			t.Errorf("%s", got)
 		}
 		log.Reset()
+		finds <- []doctor.Check{well, bad}
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if log.Len() > 0 {
 			t.Errorf("nothing has changed, but the log says %s", &log)
 		}
-		now = []doctor.Check{{Name: "nova", State: doctor.OK}}
+		finds <- []doctor.Check{well}
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if got := log.String(); !strings.Contains(got, "no longer found") {

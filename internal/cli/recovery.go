@@ -290,7 +290,6 @@ func describe(r wire.Recovery, n wire.Notification, host string) string {
 	return b.String()
 }
 
-// timelineLine is one entry, with the seconds since the first. An act's text names the act; a gate's does not name the gate.
 // outcome is the message or, of what has ended without one, what came of it.
 func outcome(r wire.Recovery, payload map[string]string) string {
 	if r.Message != nil && *r.Message != "" {
@@ -302,14 +301,17 @@ func outcome(r wire.Recovery, payload map[string]string) string {
 	case payload[ha.KeyEvent] == ha.EventStarted:
 		return "noted: it is back. What salvor changed of it is taken back, as soon as that is safe"
 	}
-	for _, e := range slices.Backward(r.Timeline) {
-		if e.Kind == string(ha.EntryNote) {
-			return what(e)
+	for _, kind := range []ha.EntryKind{ha.EntryNote, ha.EntryOutcome} {
+		for _, e := range slices.Backward(r.Timeline) {
+			if e.Kind == string(kind) {
+				return what(e)
+			}
 		}
 	}
 	return "there was nothing to do"
 }
 
+// timelineLine is one entry, with the seconds since the first. An act's text names the act; a gate's does not name the gate.
 func timelineLine(first, e wire.TimelineEntry) string {
 	text := what(e)
 	if e.Open {

@@ -63,11 +63,13 @@ type story struct {
 	Gates            []told       `json:"gates"`
 	Proof            *wire.Proof  `json:"proof"`
 	Seen             []told       `json:"seen"`    // what the proof and other notes rest on
-	Changed          []told       `json:"changed"` // orders to Nova and to power controllers that concern the host, with their ends
+	Changed          []told       `json:"changed"` // orders to Nova and to power controllers that concern the host, or the instance that was reported, with their ends
 	Instances        []wire.VMove `json:"instances"`
 	Remarks          []told       `json:"remarks"` // on instances that are not moved, and others
 	Alarms           []told       `json:"alarms"`
 	Orders           []told       `json:"orders"` // operators'
+
+	ordered string // the title of Changed
 }
 
 // waiting is what a recovery waits for.
@@ -99,7 +101,10 @@ var questions = map[ha.Gate]string{
 }
 
 func storyOf(r wire.Recovery, n wire.Notification, host string, moves []wire.VMove) story {
-	s := story{NotificationUUID: r.NotificationUUID, Status: r.Status, Message: r.Message, Instances: moves, Now: waitingFor(r, host, moves)}
+	s := story{NotificationUUID: r.NotificationUUID, Status: r.Status, Message: r.Message, Instances: moves, Now: waitingFor(r, host, moves), ordered: "ORDERED FOR THE HOST"}
+	if n.Type == string(ha.TypeVM) {
+		s.ordered = "ORDERED FOR THE INSTANCE"
+	}
 	s.Reported = fmt.Sprintf("%s %s of %s", n.Type, n.Payload[ha.KeyEvent], host)
 	for _, key := range []string{ha.KeyHostStatus, "cluster_status", "process_name", "instance_uuid", "vir_domain_event", ha.KeyConfirmedBy} {
 		if v := n.Payload[key]; v != "" {
@@ -118,7 +123,7 @@ func storyOf(r wire.Recovery, n wire.Notification, host string, moves []wire.VMo
 			}
 			s.Gates = append(s.Gates, line)
 		case ha.EntryIntent, ha.EntryOutcome:
-			if e.InstanceUUID == nil {
+			if e.InstanceUUID == nil || n.Type != string(ha.TypeComputeHost) {
 				s.Changed = append(s.Changed, line)
 			}
 		case ha.EntryNote:
@@ -232,7 +237,7 @@ func (s story) text() string {
 		fmt.Fprintf(&b, "\nPROOF\n  %s  %s: %s\n", s.Proof.At.Format(time.DateTime), s.Proof.Kind, printable(s.Proof.Text))
 	}
 	section("SEEN AND NOTED", s.Seen, plain)
-	section("ORDERED FOR THE HOST", s.Changed, plain)
+	section(s.ordered, s.Changed, plain)
 	if len(s.Instances) > 0 {
 		b.WriteString("\nINSTANCES\n")
 	}

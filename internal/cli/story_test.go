@@ -81,3 +81,20 @@ func TestStoryIsTold(t *testing.T) {
 		t.Error("a terminal would obey it")
 	}
 }
+
+// TestStoryOfAnInstance: what was ordered for an instance that was reported itself is told, and what came of it is not "nothing".
+func TestStoryOfAnInstance(t *testing.T) {
+	text := func(s string) *string { return &s }
+	n := wire.Notification{Type: "VM", Payload: map[string]string{"event": "LIFECYCLE", "instance_uuid": "i-1"}}
+	r := wire.Recovery{NotificationUUID: storyID, Status: "finished", Timeline: []wire.TimelineEntry{
+		{Kind: "intent", InstanceUUID: text("i-1"), Act: text("start"), Text: "start i-1"},
+		{Kind: "outcome", InstanceUUID: text("i-1"), Act: text("start"), Text: "start i-1: done"},
+	}}
+	got := storyOf(r, n, "cmp-01", nil).text()
+	if !strings.Contains(got, "ORDERED FOR THE INSTANCE") || !strings.Contains(got, "start i-1: done") {
+		t.Errorf("what was ordered is not told:\n%s", got)
+	}
+	if got := outcome(r, n.Payload); got != "start i-1: done" {
+		t.Errorf("what came of it: %q", got)
+	}
+}

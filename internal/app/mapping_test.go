@@ -46,7 +46,7 @@ process_all_instances = true
 trust_reports = true
 local_disk = leave
 auto_return = true
-instance_class = db: metadata.tier=db, priority=100
+instance_class = db: metadata.tier=db, action=evacuate
 [oslo_middleware]
 enable_proxy_headers_parsing = true
 [osapi_v1]

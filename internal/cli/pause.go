@@ -141,10 +141,10 @@ it was killed, is cut off, or stands still; others go on with what it held. One 
 		if err != nil {
 			return err
 		}
-		l := conn.list(cmd, "name", "host", "version", "state", "started_at", "last_beat_ms_ago", "UNITS")
+		l := conn.list(cmd, "name", "host", "version", "state", "started_at", "last_beat_ms_ago", "units=units")
 		rows := rowsOf(engines)
 		for i, e := range engines {
-			rows[i].extra = map[string]string{"UNITS": fmt.Sprint(len(e.Units))}
+			rows[i].extra = map[string]string{"units": fmt.Sprint(len(e.Units))}
 		}
 		if err := l.add(rows); err != nil {
 			return err

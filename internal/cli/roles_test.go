@@ -75,6 +75,9 @@ func TestOperator(t *testing.T) {
 	}
 	run(0, "hold is asked for; engine ", "recovery", "hold", "host-3", "--reason", "looking", "--for", "1d")
 	run(0, "held by       admin, until 20", "recovery", "show", "host-3")
+	if out := run(0, "UNITS", "engine", "list"); !strings.HasSuffix(strings.TrimSpace(out), "  1") {
+		t.Errorf("the engine that holds the recovery shows no unit:\n%s", out)
+	}
 	run(0, "it stays held by admin: salvor recovery release", "recovery", "retry", "host-3")
 	run(0, "this ends the hold by admin: looking", "recovery", "release", "host-3")
 	run(0, "host-3", "recovery", "list")

@@ -165,7 +165,8 @@ func waitingFor(r wire.Recovery, host string, moves []wire.VMove) waiting {
 		why := "gate " + u.Held.Gate + ": " + u.Held.Reason
 		switch ha.Gate(u.Held.Gate) {
 		case ha.GateSegment:
-			return wait(why, "an operator: salvor resume (salvor pause list shows what stands)")
+			return wait(why, "by itself, when the pause ends", "an operator, for all that is paused: salvor resume SEGMENT (salvor pause --list shows what is)",
+				"an operator, for this one: "+release)
 		case ha.GateBrake:
 			return wait(why, "by itself, when fewer hosts are down", "an operator who knows that they are dead: "+release)
 		case ha.GateRate:

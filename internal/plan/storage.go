@@ -143,6 +143,12 @@ func (s *storage) open(e *ha.Episode) {
 		}
 		if r.State == ha.RunHeld {
 			r.State, r.Why = ha.RunOpen, ""
+			if r.Kind == ha.ObjectBlob { // a batch goes by the row: it must be open there first, and not be written over in the same commit
+				s.reload = true
+				s.soon()
+				s.wakeAt(s.Now)
+				continue
+			}
 		}
 		switch {
 		case r.Kind == ha.ObjectBlob && r.State == ha.RunOpen:

@@ -63,6 +63,36 @@ func TestStorageOrdersAreGuarded(t *testing.T) {
 	}
 }
 
+// A blob run that was held is opened first and turns copies suspect in the next turn: a batch goes by the run's row, and one that is still held
+// there makes the whole commit stale, for ever.
+func TestAHeldBlobRunIsOpenedBeforeItsBatches(t *testing.T) {
+	suspects, opens := 0, 0
+	count := func(d plan.Decision) {
+		suspects, opens = 0, 0
+		for _, c := range d.Changes {
+			switch c := c.(type) {
+			case ha.SuspectLocations:
+				suspects++
+			case ha.PutRun:
+				if c.Run.Kind == ha.ObjectBlob && c.Run.State == ha.RunOpen && c.Run.Why == "" {
+					opens++
+				}
+			}
+		}
+	}
+	v := failing()
+	v.Unit.Storage.Episodes[0].Radius = []ha.ObjectKind{ha.ObjectBlob}
+	v.Unit.Storage.Runs = []ha.Run{{EpisodeUUID: "episode", Version: 1, Kind: ha.ObjectBlob, State: ha.RunHeld, Why: "held by op", Cursor: "7", Done: 3}}
+	d := plan.Storage(v)
+	if count(d); suspects != 0 || opens != 1 || !d.Reload {
+		t.Errorf("resumed: %d batches, %d times opened, reload %v", suspects, opens, d.Reload)
+	}
+	v.Unit.Storage.Runs[0].State, v.Unit.Storage.Runs[0].Why = ha.RunOpen, ""
+	if count(plan.Storage(v)); suspects != 1 || opens != 0 {
+		t.Errorf("in the next turn: %d batches, the run written %d times", suspects, opens)
+	}
+}
+
 // With storage_failure_action evacuate a recovery is filed for a host that was seen off, and for no other.
 func TestStorageEvacuatesOnlyAHostThatWasSeenOff(t *testing.T) {
 	files := func(d plan.Decision) bool {

@@ -109,7 +109,8 @@ func (f *facts) judgeHosts() []Check {
 	add("down", down, "look at them, and at nova-compute there", "down in Nova: they count for the brake, and take no instances")
 	add("forced down", forced, "salvor takes its own back when the host returns; somebody else's: openstack compute service set --up HOST nova-compute", "forced down in Nova: they take no instances")
 	add("disabled", disabled, "openstack compute service set --enable HOST nova-compute", "disabled in Nova: they take no instances")
-	add("on maintenance", kept, "salvor host update HOST --on-maintenance=false, when it is over", "on maintenance: what is reported of them is refused, nobody recovers them")
+	add("on maintenance", kept, "look at the host; when it is over: salvor host update HOST --on-maintenance=false",
+		"on maintenance, by a recovery, or by an operator (then reports of them are refused, and nobody recovers them)")
 	if good > 0 {
 		out = append(out, subject{CheckHosts, ""}.ok("%d of %d are up, under the names that Nova has", good, len(f.hosts.value)))
 	}

@@ -112,7 +112,7 @@ func salvorOptions() []Option {
 				"oldest are dropped, and the log says so."),
 		define(g, "trace_url", webURL(), "", func(c *Config) *string { return &c.Salvor.TraceURL },
 			"Where spans of each recovery are sent to, by OpenTelemetry's protocol over HTTP, such as "+
-				"http://127.0.0.1:4318/v1/traces; empty: nowhere."),
+				"http://127.0.0.1:4318/v1/traces; empty: nowhere.", hidden),
 		define(g, "metrics_listen", listen(), "", func(c *Config) *string { return &c.Salvor.MetricsListen },
 			"Where metrics are served in Prometheus' format, at /metrics, such as 127.0.0.1:9105; empty: nowhere."),
 	}

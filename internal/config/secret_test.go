@@ -26,6 +26,7 @@ memcache_secret_key = ` + hush + `
 backend_url = etcd3://` + hush + `@h
 [salvor]
 webhook_url = https://hook.example.com/?key=` + hush + `
+trace_url = https://salvor:` + hush + `@traces.example.com/v1/traces?token=` + hush + `
 webhook_secret = ` + hush + "\n"
 	c := mustLoad(t, text)
 	var out bytes.Buffer

@@ -3,8 +3,10 @@ package telemetry
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -22,10 +24,10 @@ type Traces struct {
 	tracer   trace.Tracer
 }
 
-// NewTraces sends to url, a collector's whole address by OTLP over HTTP. Nothing is connected yet: a collector that is away
+// NewTraces sends to address, a collector's whole address by OTLP over HTTP. Nothing is connected yet: a collector that is away
 // costs its spans and a line in the log, never the work. Close ends it.
-func NewTraces(ctx context.Context, url, version, process string, log *slog.Logger) (*Traces, error) {
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(url))
+func NewTraces(ctx context.Context, address, version, process string, log *slog.Logger) (*Traces, error) {
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(address))
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
@@ -43,6 +45,10 @@ type logged struct {
 
 func (l logged) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	if err := l.Exporter.ExportSpans(ctx, spans); err != nil {
+		var where *url.Error
+		if errors.As(err, &where) {
+			err = where.Err // its text repeats the URL, which may hold a key
+		}
 		l.log.Warn("spans are lost: the collector of traces did not take them", "spans", len(spans), "error", err)
 	}
 	return nil

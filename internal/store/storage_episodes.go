@@ -293,9 +293,13 @@ func (s *Store) Agent(ctx context.Context, host string) (a ha.Agent, err error) 
 	return a, err
 }
 
-// SetAgentKey keeps the hash of a host's key; the former key is void at once. ticketKey is for a host that has none. NotFoundError.
+// SetAgentKey keeps the hash of a host's key; the former key is void at once. Its agent's epochs begin anew: one that has counted from a clock
+// that was ahead would else be refused until that time comes. ticketKey is for a host that has none. NotFoundError.
 func (s *Store) SetAgentKey(ctx context.Context, host, hash, by string, ticketKey []byte) error {
 	return s.setAgent(ctx, host, ticketKey, func(tx bun.Tx, now time.Time) (int64, error) {
+		if _, err := changed(ctx, tx, "UPDATE host_health SET epoch = 0, seq = 0 WHERE host_uuid = ?", host); err != nil {
+			return 0, err
+		}
 		return changed(ctx, tx, "UPDATE agents SET key_hash = ?, key_by = ?, key_at = ? WHERE host_uuid = ?", hash, rules.Name(by), literal(now), host)
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/store/rules"
@@ -316,21 +315,27 @@ func (s *Store) Agent(ctx context.Context, host string) (a ha.Agent, err error) 
 
 // SetAgentKey keeps the hash of a host's key.
 func (s *Store) SetAgentKey(ctx context.Context, host, hash, by string, ticketKey []byte) error {
-	return s.setAgent(ctx, host, ticketKey, func(a *agent, now time.Time) { a.KeyHash, a.KeyBy, a.KeyAt = hash, rules.Name(by), now })
+	return s.setAgent(ctx, host, ticketKey, func(t *tx, a *agent) {
+		a.KeyHash, a.KeyBy, a.KeyAt = hash, rules.Name(by), t.now
+		if health, known := t.storage.health[host]; known { // the epochs of its agent begin anew
+			health.Epoch, health.Seq = 0, 0
+			putKey(t, t.storage.health, host, health)
+		}
+	})
 }
 
 // SetAgentUser binds a Keystone user to a host.
 func (s *Store) SetAgentUser(ctx context.Context, host, user, by string, ticketKey []byte) error {
-	return s.setAgent(ctx, host, ticketKey, func(a *agent, _ time.Time) { a.UserID, a.UserBy = rules.Name(user), rules.Name(by) })
+	return s.setAgent(ctx, host, ticketKey, func(_ *tx, a *agent) { a.UserID, a.UserBy = rules.Name(user), rules.Name(by) })
 }
 
-func (s *Store) setAgent(ctx context.Context, host string, ticketKey []byte, set func(*agent, time.Time)) error {
+func (s *Store) setAgent(ctx context.Context, host string, ticketKey []byte, set func(*tx, *agent)) error {
 	return s.run(ctx, "SetAgent", func(t *tx) error {
 		if _, err := t.liveHost(host); err != nil {
 			return err
 		}
 		a := t.agentOf(host, ticketKey)
-		set(&a, t.now)
+		set(t, &a)
 		putKey(t, t.storage.agents, host, a)
 		return nil
 	})

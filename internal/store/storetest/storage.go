@@ -256,7 +256,12 @@ func storageOperators(f *fixture) {
 	fails[*ha.NotFoundError](f, err)
 	fails[*ha.NotFoundError](f, f.HoldStorage(f.ctx, ha.Hold{EpisodeUUID: id(), By: "x"}))
 
+	_, err = f.ReportStorage(f.ctx, ha.AgentReport{HostUUID: h.UUID, EpisodeUUID: id(), TicketKey: []byte("k"), Epoch: 1 << 60, Seq: 1})
+	f.must(err)
 	f.must(f.SetAgentKey(f.ctx, h.UUID, "hash", "alice", []byte("k")))
+	again, err := f.ReportStorage(f.ctx, ha.AgentReport{HostUUID: h.UUID, EpisodeUUID: id(), TicketKey: []byte("k"), Epoch: 1})
+	f.must(err)
+	equal(f, "epoch after a new key, of an agent whose clock had been ahead", again.Health.Epoch, int64(1))
 	f.must(f.SetAgentUser(f.ctx, h.UUID, "user", "bob", []byte("other")))
 	a, err := f.Agent(f.ctx, h.UUID)
 	f.must(err)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/url"
 	"regexp"
 	"time"
 
@@ -197,7 +198,7 @@ var (
 	}.rule()
 	agentReportRule = wrapped("report", openShape{
 		properties: []property{
-			{"epoch", integer}, {"seq", integer}, {"url", all(typed("string"), length(0, maxURL), descriptionRule)},
+			{"epoch", integer}, {"seq", integer}, {"url", all(typed("string"), length(0, maxURL), descriptionRule, servesBlobs)},
 			{"domain", all(typed("string"), length(0, maxURL), descriptionRule)},
 			{"total_bytes", integer}, {"free_bytes", integer}, {"resources", items(MaxResources, resourceRule)},
 			{"copies", items(MaxCopies, copyRule)}, {"transfers", items(MaxTransfers, transferRule)},
@@ -221,6 +222,15 @@ func integer(field string, v any) *violation {
 		return &violation{field: field, value: v, text: repr(v) + " is not an integer of at least 0"}
 	}
 	return nil
+}
+
+// servesBlobs is an address that other agents may be sent to: http or https, a host, and nothing that only a server here would know.
+func servesBlobs(field string, v any) *violation {
+	s := v.(string)
+	if u, err := url.Parse(s); s == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" {
+		return nil
+	}
+	return &violation{field: field, value: v, text: repr(v) + " is not an http:// or https:// URL"}
 }
 
 // items is the rule for each element of a list of at most that many.

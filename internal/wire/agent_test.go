@@ -41,7 +41,8 @@ func TestAgentReports(t *testing.T) {
 		{`"read_only"`, `"fine"`}, {`"instance"`, `"image"`}, {`"epoch":1767000000`, `"epoch":-1`}, {`"seq":17`, `"seq":1.5`}, {`"seq":17`, `"seq":1e400`},
 		{`"blobs"`, `""`}, {`11111111-2222-3333-4444-555555555555`, `../../../../etc/passwd/../../../../../`}, {`"present"`, `"suspect"`},
 		{strings.Repeat("a", 64), "abc"}, {`"failed"`, `"lost"`}, {`"no space left"`, `"` + strings.Repeat("x", MaxDetail+1) + `"`}, {`"epoch":1767000000,`, ``},
-		{`"/srv/blobs"`, `"/srv/\u0000"`}, {`"resources":[`, `"resources":[1,`}, {`"report"`, `"rapport"`},
+		{`"/srv/blobs"`, `"/srv/\u0000"`}, {`"http://192.0.2.1:15869"`, `"file:///etc/passwd"`},
+		{`"http://192.0.2.1:15869"`, `"http://192.0.2.1/?a=b"`}, {`"http://192.0.2.1:15869"`, `"192.0.2.1:15869"`}, {`"resources":[`, `"resources":[1,`}, {`"report"`, `"rapport"`},
 		{`"resources":[`, `"resources":[{"name":"blobs","path":"/x","kinds":[],"status":"ok","checked_at":"2026-01-02T03:04:05"},`},
 	} {
 		changed := strings.Replace(string(text), change[0], change[1], 1)

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/agent"
@@ -43,6 +45,11 @@ func buildAgent(ctx context.Context, o Options, a *App) error {
 		return err
 	}
 	conf.Log = o.Log
+	lock, err := lockState(ctx, c.StateDirectory)
+	if err != nil {
+		return err
+	}
+	a.closing(lock.Close)
 	api, err := agentClient(c)
 	if err != nil {
 		return err
@@ -130,6 +137,27 @@ func agentConfig(conf *config.Config) (agent.Config, error) {
 			Pass: min(time.Hour, max(c.VerifyInterval/4, time.Second)), Patience: time.Minute, Stall: 20 * time.Second,
 		},
 	}, nil
+}
+
+// earlierEnds is how long an agent waits for the one before it to end.
+const earlierEnds = 5 * time.Second
+
+// lockState keeps a second agent off the state directory: each would overwrite the other's verdicts, and take its probes for hanging ones.
+func lockState(ctx context.Context, dir string) (io.Closer, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, "agent.lock"), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("[agent] state_directory: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, earlierEnds)
+	defer cancel()
+	if err := disks.Hold(ctx, lock); err != nil {
+		_ = lock.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("another agent runs on [agent] state_directory %s: stop it, or give this one a directory of its own", dir)
+		}
+		return nil, fmt.Errorf("[agent] state_directory: %w", err)
+	}
+	return lock, nil
 }
 
 // agentClient is the way to the API: with the host's own key, or as a Keystone user.

@@ -271,6 +271,18 @@ func TestAgentConfigurationsThatCannotBe(t *testing.T) {
 	}
 }
 
+// TestOneAgentOnAStateDirectory: the second is refused, and one that follows a killed one is not.
+func TestOneAgentOnAStateDirectory(t *testing.T) {
+	d := newDesk(t)
+	first, conf, _ := holder(t, d, "cmp-01", t.TempDir())
+	second := startAgent(t, "second", conf)
+	if code := second.Ended(t, 30*time.Second); code != 1 || !strings.Contains(strings.Join(second.Last(5), "\n"), "another agent runs on [agent] state_directory") {
+		t.Errorf("exit status %d, %q", code, second.Last(5))
+	}
+	first.Kill()
+	startAgent(t, "third", conf).Await(t, `listening on (https?://[0-9.:]+)`, 20*time.Second)
+}
+
 // TestAnAgentSpeaksForItsHostOnly to a true API: with its host's key; with another host's it is refused, and says so.
 func TestAnAgentSpeaksForItsHostOnly(t *testing.T) {
 	cluster := testkit.NewCluster(t, "sqlite:///"+filepath.Join(t.TempDir(), "salvor.sqlite"), 2)

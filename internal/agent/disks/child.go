@@ -40,7 +40,7 @@ func (c Children) Probe(ctx context.Context, name string, q Question) (f Finding
 		return Finding{}, ended, fmt.Errorf("the lock of a probe: %w", err)
 	}
 	defer lock.Close() // the child has its own
-	if err := hold(ctx, lock); err != nil {
+	if err := Hold(ctx, lock); err != nil {
 		close(ended)
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return Finding{}, ended, fmt.Errorf("%w: a probe of it that was started earlier still hangs", ErrHanging)
@@ -89,9 +89,9 @@ func (c Children) Probe(ctx context.Context, name string, q Question) (f Finding
 	return f, ended, err
 }
 
-// hold takes a resource's lock. Until the deadline it is waited for: a probe of another agent on the same state directory, or a child of this
-// one between fork and exec, has it for a moment, and that is no disk that hangs.
-func hold(ctx context.Context, lock *os.File) error {
+// Hold takes a lock file's lock, which ends with the last process that has it open. Until ctx ends it is waited for: a child between fork
+// and exec has it for a moment, and that is no disk that hangs. Then it is EWOULDBLOCK.
+func Hold(ctx context.Context, lock *os.File) error {
 	looks := time.NewTicker(lockLook)
 	defer looks.Stop()
 	for {

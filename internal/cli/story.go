@@ -212,12 +212,17 @@ func (s story) text() string {
 			return
 		}
 		fmt.Fprintf(&b, "\n%s\n", title)
-		for _, l := range lines {
-			open := ""
-			if l.Open {
-				open = "  (no answer yet)"
+		for i, next := 0, 0; i < len(lines); i = next {
+			l, text, more := lines[i], show(lines[i]), ""
+			for next = i + 1; next < len(lines) && show(lines[next]) == text && lines[next].Open == l.Open; next++ {
 			}
-			fmt.Fprintf(&b, "  %s  %s%s\n", l.At.Format(time.DateTime), printable(show(l)), open)
+			if l.Open {
+				more = "  (no answer yet)"
+			}
+			if n := next - i; n > 1 { // asked again and again while it waits
+				more += fmt.Sprintf("  (%d times, until %s)", n, lines[next-1].At.Format(time.DateTime))
+			}
+			fmt.Fprintf(&b, "  %s  %s%s\n", l.At.Format(time.DateTime), printable(text), more)
 		}
 	}
 	plain := func(l told) string { return l.Text }

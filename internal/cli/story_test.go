@@ -60,6 +60,7 @@ func TestStoryIsTold(t *testing.T) {
 		Timeline: []wire.TimelineEntry{
 			{At: at(1), Kind: "gate", Task: text("brake"), Text: "1 of 3 hosts of the segment are down, brake at more than 50 %"},
 			{At: at(2), Kind: "intent", Act: text("fence"), Text: "fence cmp-01", Open: true},
+			{At: at(3), Kind: "note", Text: "power of cmp-01 by redfish: on"}, {At: at(3), Kind: "note", Text: "power of cmp-01 by redfish: on"},
 			{At: at(4), Kind: "note", Text: "power of cmp-01 by redfish: off"},
 			{At: at(5), Kind: "operator", Text: "ann released gate brake"},
 			{At: at(6), Kind: "note", InstanceUUID: text("i-2"), Text: "left: HA_Enabled is false"},
@@ -70,7 +71,7 @@ func TestStoryIsTold(t *testing.T) {
 	for _, want := range []string{
 		"COMPUTE_HOST STOPPED of cmp-01, host_status UNKNOWN",
 		"brake      are so many hosts down that it is rather a network failure?  1 of 3 hosts of the segment are down, brake at more than 50 %",
-		"fence cmp-01  (no answer yet)", "fenced: seen off twice", "power of cmp-01 by redfish: off", "ann released gate brake",
+		"fence cmp-01  (no answer yet)", "fenced: seen off twice", "power of cmp-01 by redfish: off\n", "redfish: on  (2 times, until 2026-03-01 03:00:03)", "ann released gate brake",
 		"i-2: left: HA_Enabled is false", "ongoing    db (i-1), cmp-01 to cmp-02: waiting", "[31mlook", "It waits for 1 of 1 instances",
 	} {
 		if !strings.Contains(got, want) {

@@ -111,10 +111,3 @@ CREATE TABLE IF NOT EXISTS blob_sweep (
     id INT NOT NULL PRIMARY KEY,
     sweep_cursor BIGINT NOT NULL
 );
-
---bun:split
-
-CREATE TABLE IF NOT EXISTS blob_hosts (
-    host_uuid VARCHAR(36) COLLATE "C" NOT NULL PRIMARY KEY,
-    domain VARCHAR(255) COLLATE "C" NOT NULL
-);

@@ -111,10 +111,3 @@ CREATE TABLE IF NOT EXISTS blob_sweep (
     id INTEGER NOT NULL PRIMARY KEY,
     sweep_cursor INTEGER NOT NULL
 );
-
---bun:split
-
-CREATE TABLE IF NOT EXISTS blob_hosts (
-    host_uuid VARCHAR(36) NOT NULL PRIMARY KEY,
-    domain VARCHAR(255) NOT NULL
-);

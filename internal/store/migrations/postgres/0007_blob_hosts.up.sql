@@ -1,0 +1,6 @@
+-- The failure domain that the agent of a host has named: copies go to another one first.
+
+CREATE TABLE IF NOT EXISTS blob_hosts (
+    host_uuid VARCHAR(36) COLLATE "C" NOT NULL PRIMARY KEY,
+    domain VARCHAR(255) COLLATE "C" NOT NULL
+);

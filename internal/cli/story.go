@@ -212,9 +212,9 @@ func (s story) text() string {
 			return
 		}
 		fmt.Fprintf(&b, "\n%s\n", title)
-		for i, next := 0, 0; i < len(lines); i = next {
-			l, text, more := lines[i], show(lines[i]), ""
-			for next = i + 1; next < len(lines) && show(lines[next]) == text && lines[next].Open == l.Open; next++ {
+		for i := 0; i < len(lines); {
+			l, text, more, next := lines[i], show(lines[i]), "", i+1
+			for ; next < len(lines) && show(lines[next]) == text && lines[next].Open == l.Open; next++ {
 			}
 			if l.Open {
 				more = "  (no answer yet)"
@@ -223,6 +223,7 @@ func (s story) text() string {
 				more += fmt.Sprintf("  (%d times, until %s)", n, lines[next-1].At.Format(time.DateTime))
 			}
 			fmt.Fprintf(&b, "  %s  %s%s\n", l.At.Format(time.DateTime), printable(text), more)
+			i = next
 		}
 	}
 	plain := func(l told) string { return l.Text }

@@ -136,26 +136,26 @@ func TestAChildThatHangsIsLeftBehind(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	asked := make(chan error, 1)
 	go func() {
-		for {
-			_, done, err := c.Probe(ctx, "r", Question{Path: "/x", Host: "h"})
-			<-done                                               // it can be killed, unlike one in the kernel
-			if err == nil || !contains(err.Error(), "earlier") { // the other one, below, was first
-				asked <- err
-				return
-			}
-		}
+		_, done, err := c.Probe(ctx, "r", Question{Path: "/x", Host: "h"})
+		<-done // it can be killed, unlike one in the kernel
+		asked <- err
 	}()
 	second := children(t, "answer")
 	second.Locks = c.Locks
-	var err error
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		limited, done := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		_, _, err = second.Probe(limited, "r", Question{Path: t.TempDir(), Host: "h", New: value})
-		done()
-		if errors.Is(err, ErrHanging) && contains(err.Error(), "earlier") {
-			break
+	for held := false; !held; {
+		lock, err := os.OpenFile(filepath.Join(c.Locks, "probe-r"), os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = errors.Is(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+		lock.Close()
+		if !held && t.Context().Err() == nil {
+			time.Sleep(10 * time.Millisecond) // a real process is awaited
 		}
 	}
+	limited, done := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer done()
+	_, _, err := second.Probe(limited, "r", Question{Path: t.TempDir(), Host: "h", New: value})
 	if !errors.Is(err, ErrHanging) || !contains(err.Error(), "earlier") {
 		t.Errorf("beside a probe that hangs: %v", err)
 	}

@@ -352,9 +352,7 @@ func TestTicketsAtTheDoor(t *testing.T) {
 	old := from(t, source, blobA)
 	old.Ticket = ticket(t, source, blobA, -time.Second)
 	target.SetOrders([]wire.AgentOrder{order("t1", blobA, content, old)})
-	for target.stale.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	await(t, "the expired ticket is refused", func() bool { return target.stale.Load() > 0 })
 	target.SetOrders([]wire.AgentOrder{order("t1", blobA, content, from(t, source, blobA))})
 	if end, _ := target.ended(t, "t1"); end.State != "done" {
 		t.Errorf("with a newer ticket: %+v", end)
@@ -469,12 +467,10 @@ func TestCancel(t *testing.T) {
 	p := open(t, here, t.TempDir(), func(c *Config) { c.Stall = time.Minute })
 	o := order("t1", blobA, content, wire.AgentSource{Host: there, URL: slow.URL})
 	p.SetOrders([]wire.AgentOrder{o})
-	for {
-		if b := p.Batch(1000); len(b.Transfers) == 1 && b.Transfers[0].Bytes == 1<<20 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	await(t, "a MiB is there", func() bool {
+		b := p.Batch(1000)
+		return len(b.Transfers) == 1 && b.Transfers[0].Bytes == 1<<20
+	})
 	p.SetOrders([]wire.AgentOrder{{ID: "t1", Kind: wire.OrderCancel, Blob: blobA}})
 	if end, _ := p.ended(t, "t1"); end.State != "failed" || end.Error != "cancelled" {
 		t.Errorf("%+v", end)
@@ -520,6 +516,16 @@ func TestABlobsIDBecomesNoPath(t *testing.T) {
 			if end, words := p.ended(t, order); end.State != "failed" || !strings.Contains(end.Error, "no blob's id") || len(words) != 0 {
 				t.Errorf("%s %q: %+v, %+v", kind, id, end, words)
 			}
+		}
+	}
+}
+
+// await waits for what another goroutine does with real connections and files.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not so within 20 s: %s", what)
 		}
 	}
 }

@@ -3,10 +3,8 @@ package fencing
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -120,16 +118,7 @@ func (w *world) ask(p *testkit.Process) {
 // run runs a command as an operator at a shell does, and returns its exit code and what it printed.
 func (w *world) run(args ...string) (int, string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, testkit.Binary(w.t), args...)
-	cmd.Env = w.environ
-	out, err := cmd.CombinedOutput()
-	var ended *exec.ExitError
-	if err != nil && !errors.As(err, &ended) {
-		w.t.Fatalf("salvor %v: %v", args, err)
-	}
-	return cmd.ProcessState.ExitCode(), string(out)
+	return testkit.Run(w.t, patience, w.environ, args...)
 }
 
 // mustRun is run of a command that must do well.

@@ -98,7 +98,9 @@ func purgeCommand(with runner) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "purge", Args: cobra.NoArgs, Short: "Remove old rows for good",
 		Long: `Removes for good: notifications that ended (finished, failed, ignored) more than so many days ago, with
-their moves and their history; and hosts and segments that were deleted before then.`,
+their moves and their history; hosts and segments that were deleted before then; storage episodes that were
+cleared and done with before then, with their items; and transfers of blobs that ended before then, but for
+the last one of each blob.`,
 		Example: `  salvor db purge
   salvor db purge --age-in-days 90 --max-rows 10000`,
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/store/rules"
 )
 
@@ -35,6 +36,19 @@ func (s *Store) Purge(ctx context.Context, ageDays, maxRows int) (removed rules.
 			if !full() && seg.deletedAt != nil && seg.deletedAt.Before(before) && len(t.hostsOf[uuid]) == 0 {
 				delete(t.segments, uuid)
 				removed.Segments++
+				removed.Bounded++
+			}
+		}
+		for _, uuid := range slices.Clone(t.storage.order) {
+			if e := t.storage.episodes[uuid]; !full() && !e.Open() && e.EndedAt != nil && e.EndedAt.Before(before) {
+				t.purgeEpisode(uuid, &removed)
+				removed.Bounded++
+			}
+		}
+		for _, uuid := range slices.Clone(t.blobs.torder) {
+			if r := t.blobs.transfers[uuid]; !full() && t.oldTransfer(r, before) {
+				t.purgeTransfer(r)
+				removed.Transfers++
 				removed.Bounded++
 			}
 		}
@@ -97,4 +111,35 @@ func (t *tx) purgeUnits(before time.Time, removed *rules.Purged) {
 		}
 		return old
 	})
+}
+
+func (t *tx) purgeEpisode(uuid string, removed *rules.Purged) {
+	removed.Episodes++
+	removed.Runs += len(t.storage.runs[uuid])
+	removed.Items += len(t.storage.items[uuid])
+	for _, i := range t.storage.items[uuid] {
+		delete(t.storage.itemAt, itemKey{i.EpisodeUUID, i.Version, i.Kind, i.ID})
+	}
+	delete(t.storage.items, uuid)
+	delete(t.storage.runs, uuid)
+	delete(t.storage.episodes, uuid)
+	t.storage.order = slices.DeleteFunc(slices.Clone(t.storage.order), func(have string) bool { return have == uuid })
+}
+
+// oldTransfer reports whether a transfer may go: not the last one of a blob that there is, nor what an agent is still to be told of.
+func (t *tx) oldTransfer(r transferRow, before time.Time) bool {
+	if r.EndedAt == nil || !r.EndedAt.Before(before) ||
+		r.State == ha.TransferCancelled && !r.told && r.EndedAt.After(t.now.Add(-rules.CancelKept)) {
+		return false
+	}
+	_, there := t.blobs.blobs[r.BlobUUID]
+	of := t.blobs.tof[r.BlobUUID]
+	return !there || of[len(of)-1] != r.UUID
+}
+
+func (t *tx) purgeTransfer(r transferRow) {
+	same := func(uuid string) bool { return uuid == r.UUID }
+	delete(t.blobs.transfers, r.UUID)
+	t.blobs.torder = slices.DeleteFunc(slices.Clone(t.blobs.torder), same)
+	t.blobs.tof[r.BlobUUID] = slices.DeleteFunc(slices.Clone(t.blobs.tof[r.BlobUUID]), same)
 }

@@ -11,8 +11,10 @@ type Purged struct {
 	Entries                                int // lines of histories
 	Units                                  int // units of work
 	Claims                                 int
+	Episodes, Runs, Items                  int // of storage health; runs and items go along with their episode
+	Transfers                              int // of blobs
 	Messages                               int // to others, that nobody shipped
-	// Bounded is what counts towards max_rows: not what goes along with a notification or a host.
+	// Bounded is what counts towards max_rows: not what goes along with a notification, a host or an episode.
 	Bounded int
 }
 
@@ -20,6 +22,7 @@ type Purged struct {
 func (p *Purged) Add(q Purged) {
 	p.Notifications, p.VMoves, p.Hosts, p.Segments = p.Notifications+q.Notifications, p.VMoves+q.VMoves, p.Hosts+q.Hosts, p.Segments+q.Segments
 	p.Entries, p.Units, p.Claims, p.Messages = p.Entries+q.Entries, p.Units+q.Units, p.Claims+q.Claims, p.Messages+q.Messages
+	p.Episodes, p.Runs, p.Items, p.Transfers = p.Episodes+q.Episodes, p.Runs+q.Runs, p.Items+q.Items, p.Transfers+q.Transfers
 	p.Bounded += q.Bounded
 }
 
@@ -31,7 +34,8 @@ func (p Purged) String() string {
 		name string
 	}{
 		{p.Notifications, "notifications"}, {p.VMoves, "vmoves"}, {p.Hosts, "hosts"}, {p.Segments, "segments"},
-		{p.Entries, "lines of history"}, {p.Units, "units of work"}, {p.Claims, "claims"}, {p.Messages, "unshipped messages"},
+		{p.Entries, "lines of history"}, {p.Units, "units of work"}, {p.Claims, "claims"},
+		{p.Episodes, "storage episodes"}, {p.Runs, "runs of episodes"}, {p.Items, "items of episodes"}, {p.Transfers, "transfers"}, {p.Messages, "unshipped messages"},
 	} {
 		if c.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.name))

@@ -179,6 +179,77 @@ func purge(f *fixture) {
 	count(0, rules.Purged{})
 }
 
+// purgeStorage: of episodes only those that are done with go, and of transfers all but what is under way, what an agent is still to be told
+// of, and the last of each blob.
+func purgeStorage(f *fixture) {
+	count := func(days, rows int, want rules.Purged) {
+		f.Helper()
+		removed, err := f.Purge(f.ctx, days, rows)
+		f.must(err)
+		equal(f, "what was removed", removed, want)
+	}
+	c := f.blobCloud(2)
+	b := c.placed(2, 0)
+	c.pass()
+	failed := c.show(b).Transfers[0].UUID
+	c.report(1, ha.AgentReport{Transfers: []ha.TransferReport{{UUID: failed, State: ha.TransferFailed}}})
+	count(0, -1, rules.Purged{}) // it is the blob's last
+	f.must(c.RescueBlob(c.ctx, b.UUID))
+	c.pass()
+	cancelled := c.show(b).Transfers[0].UUID
+	count(0, 1, rules.Purged{Transfers: 1, Bounded: 1}) // the failed one
+	c.finds(1, b, ha.CopyPresent)
+	c.pass()
+	c.finds(1, b, ha.CopyMissing)
+	c.pass()
+	d := c.show(b)
+	if len(d.Transfers) != 2 || d.Transfers[0].State != ha.TransferRunning || d.Transfers[1].UUID != cancelled || d.Transfers[1].State != ha.TransferCancelled {
+		f.Fatalf("transfers are %+v", d.Transfers)
+	}
+	count(0, -1, rules.Purged{}) // its agent is still to be told
+	c.report(1, ha.AgentReport{Transfers: []ha.TransferReport{{UUID: cancelled, State: ha.TransferFailed}}})
+	count(1, -1, rules.Purged{}) // too young
+	count(0, -1, rules.Purged{Transfers: 1, Bounded: 1})
+	equal(f, "what is under way", c.show(b).Transfers[0].State, ha.TransferRunning)
+
+	c = f.blobCloud(3)
+	ended, cleared, open := c.broken(0), c.broken(1), c.broken(2)
+	for h, uuid := range []string{ended, cleared} {
+		l, _ := f.storageUnit("s", c.hosts[h])
+		var items []ha.Change
+		for range map[string]int{ended: 1001, cleared: 1}[uuid] { // more than go in one transaction
+			items = append(items, ha.PutItem{Item: ha.Item{EpisodeUUID: uuid, Kind: ha.ObjectBlob, ID: id(), Version: 1, State: ha.ItemDone}})
+		}
+		f.commit(l, items...)
+		_, err := f.ClearStorage(f.ctx, ha.Clear{HostUUID: c.hosts[h].UUID, By: "op", Force: true})
+		f.must(err)
+		if uuid == ended {
+			f.commit(l, ha.SetEpisode{UUID: uuid, Ended: true})
+		}
+	}
+	count(1, -1, rules.Purged{}) // too young
+	count(0, 1, rules.Purged{Episodes: 1, Runs: 1, Items: 1001, Bounded: 1})
+	count(0, -1, rules.Purged{})
+	_, err := f.Episode(f.ctx, ended)
+	fails[*ha.NotFoundError](f, err)
+	for _, uuid := range []string{cleared, open} {
+		d, err := f.Episode(f.ctx, uuid)
+		f.must(err)
+		if len(d.Runs) != 1 || uuid == cleared && len(d.Items) == 0 {
+			f.Fatalf("what is not done with has lost its parts: %+v", d)
+		}
+	}
+}
+
+// broken has a host's disk fail, and returns its episode.
+func (c *blobCloud) broken(host int) string {
+	c.Helper()
+	c.breaks(host)
+	_, e, err := c.StorageHealth(c.ctx, c.hosts[host].UUID)
+	c.must(err)
+	return e.UUID
+}
+
 // fresh is the lease of some unit, by which the database's clock can be read.
 func (f *fixture) fresh() *ha.Lease {
 	f.Helper()

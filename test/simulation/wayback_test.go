@@ -3,8 +3,10 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -265,6 +267,7 @@ func (w *world) comeBack() {
 	// An order that waited for a dead destination has ended since, or an instance was moved away twice (Nova completes one record of an
 	// instance at each start): Nova refuses, and the alarm old_copies says what to do.
 	for range 4 {
+		w.resetHanging()
 		for h := range hosts {
 			if host := hostName(h); w.service(host).ForcedDown {
 				_ = w.cloud.KillCompute(host)
@@ -299,6 +302,27 @@ func (w *world) comeBack() {
 	}
 	w.awaitFlags(5*time.Minute, func(s sim.Service) bool { return flagsOf(s) == w.expected(s.Host) && !w.holds(s.Host) })
 	w.asBefore()
+}
+
+// resetHanging is what the alarm old_copies asks for: an order that hangs for ever in Nova, as the failed move said, keeps its instance's
+// task, and with it the records of hosts that it left before.
+func (w *world) resetHanging() {
+	w.mu.Lock()
+	ids := slices.Collect(maps.Keys(w.told))
+	w.mu.Unlock()
+	for _, id := range ids {
+		moves, err := w.store.VMoves(w.ctx, ha.VMoveFilter{NotificationUUID: id}, ha.Page{Limit: 1000, Sort: []ha.Sort{{Field: ha.FieldID}}})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, m := range moves {
+			i, _ := w.cloud.Instance(m.InstanceUUID)
+			if m.Status == ha.MoveFailed && strings.HasPrefix(deref(m.Message), "order still under way in Nova") && i.TaskState != "" {
+				err := w.cloud.Act(sim.Masakari(), i.ID, sim.ServerAction{Name: "os-resetState", State: ha.VMError})
+				w.tell("an operator resets %s, whose order hangs: %v", i.ID, err)
+			}
+		}
+	}
 }
 
 func (w *world) awaitFlags(most time.Duration, is func(sim.Service) bool) {

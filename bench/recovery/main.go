@@ -132,7 +132,7 @@ func onCloud(ctx context.Context, o options, c contest.Cloud, binary string) ([]
 		}},
 	}
 	if c.Name() == "lab" && o.masakari {
-		entrants = append(entrants, contest.Masakaris(o.runs)...)
+		entrants = append(entrants, contest.Masakaris(o.runs, 1)...)
 	}
 	var rows []row
 	for _, count := range o.instances {

@@ -20,7 +20,7 @@ type Entrant struct {
 }
 
 // Race lets the entrants recover the same number of instances, at most runs times each, in turn, so that a drift of the machine
-// is shared. Each recovery's calls go to a file in the folder traces, unless that is "".
+// is shared. Each recovery's calls go to a file in the folder traces, unless that is "". With an error come the samples up to it.
 func Race(ctx context.Context, c Cloud, count, runs int, traces string, entrants ...Entrant) ([]Series, error) {
 	all := make([]Series, len(entrants))
 	for i, e := range entrants {
@@ -33,7 +33,7 @@ func Race(ctx context.Context, c Cloud, count, runs int, traces string, entrants
 			}
 			s, err := once(ctx, c, count, n, traces, e)
 			if err != nil {
-				return nil, fmt.Errorf("%s on %s, %d instances: %w", e.Who, c.Name(), count, err)
+				return all, fmt.Errorf("%s on %s, %d instances: %w", e.Who, c.Name(), count, err)
 			}
 			all[i].Samples = append(all[i].Samples, s)
 			fmt.Fprintf(os.Stderr, "%s %s, %d instances, run %d: first order after %.2f s (own %.2f s), all moved %.2f s later, settled after %.2f s, %d calls\n",
@@ -53,7 +53,7 @@ func once(ctx context.Context, c Cloud, count, n int, traces string, e Entrant) 
 	}
 	trace := ""
 	if traces != "" {
-		trace = filepath.Join(traces, fmt.Sprintf("%s-%d-%s-%d", c.Name(), count, strings.Fields(e.Who)[0], n+1))
+		trace = filepath.Join(traces, fmt.Sprintf("%s-%d-%s-%d", c.Name(), count, strings.NewReplacer(",", "", " ", "-").Replace(e.Who), n+1))
 	}
 	s, err := measure(ctx, c, count, who, trace)
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)

@@ -250,5 +250,5 @@ func TestOpenStackVMoves(t *testing.T) {
 	one := s.show("notification", "vmove", "show", id, fmt.Sprint(moves[0]["uuid"]))
 	expect(t, "the move", fmt.Sprint(one["type"], one["server_id"] == moves[0]["server_id"]), "evacuationtrue")
 	expect(t, "failed ones", column(s.list("notification", "vmove", "list", id, "--filters", "status=failed"), "uuid"), "")
-	s.refused("No vm move with id", "notification", "vmove", "show", id, "00000000-0000-4000-8000-00000000dead")
+	s.refused("is not found", "notification", "vmove", "show", id, "00000000-0000-4000-8000-00000000dead")
 }

@@ -29,7 +29,13 @@ type cascade struct {
 
 func newCascade(t *testing.T, extra ...string) *cascade {
 	t.Helper()
-	c := &cascade{Cluster: testkit.NewCluster(t, testkit.MariaDB(t), 4, extra...), t: t, engines: map[string]*testkit.Process{}}
+	return startCascade(t, testkit.NewCluster(t, testkit.MariaDB(t), 4, extra...))
+}
+
+// startCascade starts salvor's processes.
+func startCascade(t *testing.T, cluster *testkit.Cluster) *cascade {
+	t.Helper()
+	c := &cascade{Cluster: cluster, t: t, engines: map[string]*testkit.Process{}}
 	c.process, c.api = c.API("api")
 	for i := range 2 {
 		p, name := c.Engine(fmt.Sprint("engine-", i+1))

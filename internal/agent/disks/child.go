@@ -16,6 +16,9 @@ import (
 // ErrHanging says that a probe has not ended within its deadline, or that an earlier one of the resource still has not.
 var ErrHanging = errors.New("the filesystem does not answer")
 
+// ErrStarved says that a probe has not ended within its deadline because it got no CPU: that is this host's load, and no word about a disk.
+var ErrStarved = errors.New("the probe could run and got no CPU")
+
 // Children run probes in child processes. Locks is a directory of this agent's own: a child holds its resource's lock file there as long as
 // it lives, so that also an agent that was started anew never has two probes of one path.
 type Children struct {
@@ -31,7 +34,8 @@ const reaped = 200 * time.Millisecond
 const lockLook = 100 * time.Millisecond
 
 // Probe asks a child, until ctx ends; then the child is killed, and left behind if it does not die. ErrHanging: nothing answered. done is
-// closed when the child has ended; until then no other may be started for the resource, and none can be.
+// closed when the child has ended; until then no other may be started for the resource, and none can be. ErrStarved: it was still running, so
+// nothing is known.
 func (c Children) Probe(ctx context.Context, name string, q Question) (f Finding, done <-chan struct{}, err error) {
 	ended := make(chan struct{})
 	lock, err := os.OpenFile(filepath.Join(c.Locks, "probe-"+name), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
@@ -73,6 +77,10 @@ func (c Children) Probe(ctx context.Context, name string, q Question) (f Finding
 	select {
 	case <-ended:
 	case <-ctx.Done():
+		late := ErrHanging
+		if runnable(cmd.Process.Pid) {
+			late = ErrStarved
+		}
 		_ = cmd.Process.Kill() // of a child in uninterruptible sleep nothing is seen
 		timer := time.NewTimer(reaped)
 		defer timer.Stop()
@@ -80,7 +88,7 @@ func (c Children) Probe(ctx context.Context, name string, q Question) (f Finding
 		case <-ended:
 		case <-timer.C:
 		}
-		return Finding{}, ended, ErrHanging
+		return Finding{}, ended, late
 	}
 	if exit != nil {
 		return Finding{}, ended, fmt.Errorf("a probe failed: %w: %s", exit, bytes.TrimSpace(errs.kept.Bytes()))

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	case "hang":
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		time.Sleep(time.Hour)
+	case "spin":
+		for { //nolint:revive // it is to want the CPU and nothing else
+		}
 	case "nonsense":
 		_, _ = os.Stdout.WriteString("{\"status\":\"fine\"}\n")
 		os.Exit(0)
@@ -189,6 +192,19 @@ func TestAProbeUnderWayIsNoHang(t *testing.T) {
 	defer cancel()
 	if f, _, err := c.Probe(ctx, "r", Question{Path: t.TempDir(), Host: "h", New: value, Write: true}); err != nil || f.Status != ha.CheckOK {
 		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// TestAStarvedProbeIsNoHungDisk: at the deadline a child that sleeps waits for its disk; one that wants to run says nothing about one.
+func TestAStarvedProbeIsNoHungDisk(t *testing.T) {
+	for how, want := range map[string]error{"hang": ErrHanging, "spin": ErrStarved} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, done, err := children(t, how).Probe(ctx, "r", Question{Path: "/x", Host: "h"})
+		cancel()
+		<-done
+		if !errors.Is(err, want) {
+			t.Errorf("a child that is to %s: %v, want %v", how, err, want)
+		}
 	}
 }
 

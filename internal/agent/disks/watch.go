@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -91,7 +92,7 @@ func (w *Watch) Run(ctx context.Context) {
 func (w *Watch) watch(ctx context.Context, r Resource) {
 	ticker := time.NewTicker(w.cfg.Probe)
 	defer ticker.Stop()
-	l := loop{w: w, r: r}
+	l := loop{w: w, r: r, ticker: ticker}
 	for {
 		l.turn(ctx)
 		select {
@@ -104,13 +105,18 @@ func (w *Watch) watch(ctx context.Context, r Resource) {
 
 // loop is one resource's.
 type loop struct {
-	w     *Watch
-	r     Resource
-	left  <-chan struct{} // of the probe that was left behind, nil when there is none
-	wrote time.Time       // when a probe that writes last ended
+	w      *Watch
+	r      Resource
+	ticker *time.Ticker
+	left   <-chan struct{} // of the probe that was left behind, nil when there is none
+	wrote  time.Time       // when a probe that writes last ended
 	// pinned: the last question had a pin.
 	pinned bool
 }
+
+// slip is the part of a deadline that the agent may come too late to see it pass. If it comes later, it stood still itself, and so may its
+// children have: that a probe was slow says nothing then.
+const slip = 3
 
 // turn is one probe, or, while an earlier one hangs, the same verdict once more.
 func (l *loop) turn(ctx context.Context) {
@@ -130,16 +136,25 @@ func (l *loop) turn(ctx context.Context) {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, w.cfg.Deadline)
+	began := time.Now()
 	f, done, err := w.cfg.Prober.Probe(limited, l.r.Name, q)
 	cancel()
+	if errors.Is(err, ErrHanging) && time.Since(began) > w.cfg.Deadline+w.cfg.Deadline/slip {
+		err = fmt.Errorf("%w: this agent saw a deadline of %s after %s", ErrStarved, w.cfg.Deadline, time.Since(began).Round(time.Second))
+	}
 	switch {
 	case ctx.Err() != nil:
 		return // the agent stops: that is no verdict
-	case errors.Is(err, ErrHanging):
+	case errors.Is(err, ErrHanging), errors.Is(err, ErrStarved):
 		select {
 		case <-done:
 		default:
-			l.left = done
+			l.left = done // killed, and if it is there still at the next turn, it hangs
+		}
+		if errors.Is(err, ErrStarved) {
+			l.ticker.Reset(w.cfg.Probe) // a turn that is due by now would find the child before it could die
+			l.trouble(err)
+			return
 		}
 		l.found(hanging(err, w.cfg.Deadline))
 		return

@@ -39,6 +39,8 @@ type disk struct {
 	mu      sync.Mutex
 	status  ha.CheckStatus
 	hangs   chan struct{} // not nil: a probe ends when it is closed
+	late    time.Duration // after its deadline the probe is seen to hang
+	starved bool          // it ends at its deadline, without a word about the disk
 	running int
 	most    int
 	asked   []Question
@@ -58,7 +60,7 @@ func (d *disk) Probe(ctx context.Context, _ string, q Question) (Finding, <-chan
 	d.running++
 	d.most = max(d.most, d.running)
 	d.asked, d.at = append(d.asked, q), append(d.at, time.Now())
-	s, hangs := d.status, d.hangs
+	s, hangs, late, starved := d.status, d.hangs, d.late, d.starved
 	d.mu.Unlock()
 	done := make(chan struct{})
 	end := func() {
@@ -67,8 +69,14 @@ func (d *disk) Probe(ctx context.Context, _ string, q Question) (Finding, <-chan
 		d.running--
 		close(done)
 	}
+	if starved {
+		<-ctx.Done()
+		end()
+		return Finding{}, done, ErrStarved
+	}
 	if hangs != nil {
 		<-ctx.Done()
+		time.Sleep(late)
 		go func() { <-hangs; end() }()
 		return Finding{}, done, fmt.Errorf("%w", ErrHanging)
 	}
@@ -184,6 +192,35 @@ func TestAHungMountDoesNotBlock(t *testing.T) {
 		d.mu.Unlock()
 		time.Sleep(time.Minute)
 		w.is(t, "after the mount answers", ha.CheckOK)
+	})
+}
+
+// TestAHostWithoutCPUHasNoFailedDisk: a probe that got no CPU until its deadline, and one whose deadline an agent that stood still saw too late, leave
+// the verdict as it was; a disk that hangs all the same is found at the next turn.
+func TestAHostWithoutCPUHasNoFailedDisk(t *testing.T) {
+	watched(t, func(d *disk, w *Watch) {
+		d.mu.Lock()
+		d.starved = true
+		d.mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		w.is(t, "after ten minutes without CPU", ha.CheckOK)
+		if v := w.Verdicts()["r"]; time.Since(v.CheckedAt) < 9*time.Minute {
+			t.Errorf("nothing was found, and yet it was checked at %s", v.CheckedAt)
+		}
+		d.mu.Lock()
+		d.starved, d.hangs, d.late = false, make(chan struct{}), time.Minute
+		n := len(d.asked)
+		d.mu.Unlock()
+		for asked := n; asked == n; {
+			time.Sleep(time.Second)
+			d.mu.Lock()
+			asked = len(d.asked)
+			d.mu.Unlock()
+		}
+		time.Sleep(30*time.Second + d.late + 5*time.Second) // its deadline, and when that is seen
+		w.is(t, "after a deadline that was seen a minute late", ha.CheckOK)
+		time.Sleep(time.Minute)
+		w.is(t, "when the probe still hangs", ha.CheckTimeout)
 	})
 }
 

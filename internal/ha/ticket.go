@@ -21,6 +21,10 @@ type Ticket struct {
 // maxTicket bounds a ticket's text: three uuids, a time and a sum.
 const maxTicket = 512
 
+// MaxTicketLife bounds how far ahead a ticket may expire, whoever signed it: one that leaks is of no use later. It is far more than tickets are
+// written for, so that clocks may differ.
+const MaxTicketLife = time.Hour
+
 // ticketMark begins what is signed, so that the key signs nothing else that looks the same.
 const ticketMark = "salvor-ticket-1"
 
@@ -60,6 +64,8 @@ func CheckTicket(key []byte, text, blob, source string, now time.Time) (Ticket, 
 		return Ticket{}, fmt.Errorf("%w: it is for host %s as the source, not %s", ErrTicket, t.Source, source)
 	case !now.Before(t.Expires):
 		return Ticket{}, fmt.Errorf("%w: it expired at %s", ErrTicket, t.Expires.UTC().Format(time.RFC3339))
+	case t.Expires.Sub(now) > MaxTicketLife:
+		return Ticket{}, fmt.Errorf("%w: it would open the blob until %s, and no ticket is good for more than %s", ErrTicket, t.Expires.UTC().Format(time.RFC3339), MaxTicketLife)
 	}
 	return t, nil
 }

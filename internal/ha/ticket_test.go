@@ -24,11 +24,17 @@ func TestTickets(t *testing.T) {
 	if got, err := CheckTicket(key, text, ticketBlob, ticketFrom, now); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
+	if _, err := CheckTicket(key, text, ticketBlob, ticketFrom, now.Add(time.Minute-MaxTicketLife)); err != nil {
+		t.Errorf("a ticket that is good for as long as one may be: %v", err)
+	}
 	first, sum, _ := strings.Cut(text, ".")
 	for name, check := range map[string]func() (Ticket, error){
-		"is for blob":   func() (Ticket, error) { return CheckTicket(key, text, ticketTo, ticketFrom, now) },
-		"is for host":   func() (Ticket, error) { return CheckTicket(key, text, ticketBlob, ticketTo, now) },
-		"expired":       func() (Ticket, error) { return CheckTicket(key, text, ticketBlob, ticketFrom, now.Add(time.Minute)) },
+		"is for blob": func() (Ticket, error) { return CheckTicket(key, text, ticketTo, ticketFrom, now) },
+		"is for host": func() (Ticket, error) { return CheckTicket(key, text, ticketBlob, ticketTo, now) },
+		"expired":     func() (Ticket, error) { return CheckTicket(key, text, ticketBlob, ticketFrom, now.Add(time.Minute)) },
+		"no ticket is good for more than 1h": func() (Ticket, error) {
+			return CheckTicket(key, text, ticketBlob, ticketFrom, now.Add(time.Minute-MaxTicketLife-time.Second))
+		},
 		"not signed":    func() (Ticket, error) { return CheckTicket([]byte("other"), text, ticketBlob, ticketFrom, now) },
 		"signed with":   func() (Ticket, error) { return CheckTicket(key, first+"A."+sum, ticketBlob, ticketFrom, now) },
 		"it is none":    func() (Ticket, error) { return CheckTicket(key, first, ticketBlob, ticketFrom, now) },

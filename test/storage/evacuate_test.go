@@ -130,7 +130,11 @@ func (e *evacuation) orders() (off, moves []order) {
 func (e *evacuation) waits(words string) {
 	e.t.Helper()
 	testkit.Eventually(e.t, patience, func() (bool, string) {
-		var all struct{ Episode struct{ Runs []struct{ Kind, State, Why string } } }
+		var all struct {
+			Episode struct {
+				Runs []struct{ Kind, State, Why string }
+			}
+		}
 		into(e.t, testkit.Must(e.t, 200, "GET", e.api+"/v1/ext/episodes/"+e.episode("host-1").UUID, nil), &all)
 		for _, r := range all.Episode.Runs {
 			if r.Kind == "instance" && strings.Contains(r.Why, words) && r.State != "done" {

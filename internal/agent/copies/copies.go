@@ -64,6 +64,7 @@ type Copies struct {
 	room  chan struct{}     // closed and renewed when news were told
 	locks map[string]*bolts // by blob
 	turn  uint64
+	asked bool // the orders are known
 }
 
 // news is the last word on a copy. turn tells it from a later one.
@@ -111,6 +112,7 @@ func (c *Copies) Run(ctx context.Context) {
 func (c *Copies) SetOrders(orders []wire.AgentOrder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.asked = true
 	for _, o := range orders {
 		j, known := c.jobs[o.ID]
 		switch {

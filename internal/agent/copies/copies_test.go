@@ -433,6 +433,43 @@ func TestVerifyOrders(t *testing.T) {
 	}
 }
 
+// TestPartsOfDeadTransfers: what has arrived of a blob goes when nobody has asked for it for a day; not before, not while an order may go on
+// with it, and not before the orders are known.
+func TestPartsOfDeadTransfers(t *testing.T) {
+	dir := t.TempDir()
+	const dead, young, ordered, last = "01111111-2222-4333-8444-555555555555", "02222222-2222-4333-8444-555555555555",
+		"03333333-2222-4333-8444-555555555555", "ff444444-2222-4333-8444-555555555555"
+	old := time.Now().Add(-25 * time.Hour)
+	part := func(blob string) string { return filepath.Join(dir, blob[:2], blob+partialEnd) }
+	for _, blob := range []string{dead, young, ordered} {
+		put(t, part(blob), []byte("a part"))
+		if blob == young {
+			continue
+		}
+		if err := os.Chtimes(part(blob), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lay(t, dir, last, 10) // it is told when a pass has come by all parts
+	p := open(t, here, dir, func(c *Config) { c.Pass, c.Interval, c.Patience = 10*time.Millisecond, time.Nanosecond, time.Minute })
+	p.word(t, last, "present")
+	if _, err := os.Stat(part(dead)); err != nil {
+		t.Fatalf("removed before anybody has said what is asked for: %v", err)
+	}
+	// Its source is gone: the order waits, and the part is older than its patience.
+	p.SetOrders([]wire.AgentOrder{{ID: "t1", Kind: wire.OrderCopy, Blob: ordered, Size: 100, SHA256: sum([]byte("x")),
+		Sources: []wire.AgentSource{{Host: there, URL: "http://127.0.0.1:1", Ticket: "x"}}}})
+	for range 3 {
+		p.word(t, last, "present")
+	}
+	gone(t, part(dead))
+	for _, blob := range []string{young, ordered} {
+		if _, err := os.Stat(part(blob)); err != nil {
+			t.Errorf("%s: %v", blob, err)
+		}
+	}
+}
+
 // TestAnUnmountedDirectoryMissesNothing: while the filesystem is not the right one, nothing counts as missing or corrupt, and nothing is written.
 func TestAnUnmountedDirectoryMissesNothing(t *testing.T) {
 	source := open(t, there, t.TempDir(), nil)

@@ -211,6 +211,10 @@ func shardNames(dir string) (map[string][]string, error) {
 
 // visit looks at one blob's files.
 func (c *Copies) visit(ctx context.Context, p *pacer, blob string, ends []string) error {
+	arrives, asked := c.arrives(blob)
+	if arrives { // the next pass finds it; this one waits for no source
+		return nil
+	}
 	unlock, err := c.lock(ctx, blob)
 	if err != nil {
 		return err
@@ -224,6 +228,11 @@ func (c *Copies) visit(ctx context.Context, p *pacer, blob string, ends []string
 	for _, e := range ends {
 		there[e] = true
 	}
+	if there[partialEnd] && asked {
+		if err := c.sweep(path, blob); err != nil {
+			return err
+		}
+	}
 	switch {
 	case there[""]:
 		_, at, err := c.store.noted(path)
@@ -235,6 +244,41 @@ func (c *Copies) visit(ctx context.Context, p *pacer, blob string, ends []string
 		return c.absent(path, blob)
 	}
 	return nil
+}
+
+// partialKept is for how long what has arrived of a blob waits for an order that goes on with it. The engine gives the target of a transfer that
+// failed the next one too, within an hour; what is older is asked for by nobody.
+const partialKept = 24 * time.Hour
+
+// arrives reports whether an order to copy a blob is open; asked is false before the orders are known.
+func (c *Copies) arrives(blob string) (arrives, asked bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, j := range c.jobs {
+		arrives = arrives || j.blob == blob && j.kind == wire.OrderCopy && !j.ended()
+	}
+	return arrives, c.asked
+}
+
+// sweep removes what a transfer has left behind that nobody goes on with. It is no copy and never was one. The caller holds the blob's lock, so
+// nothing arrives there.
+func (c *Copies) sweep(path, blob string) error {
+	info, err := os.Lstat(path + partialEnd)
+	if err != nil || time.Since(info.ModTime()) < partialKept {
+		return ignoreGone(err)
+	}
+	if err := os.Remove(path + partialEnd); err != nil {
+		return ignoreGone(err)
+	}
+	c.cfg.Log.Info("what has arrived of a blob and nobody has asked for since is removed", "blob", blob, "bytes", info.Size(), "last_written", info.ModTime())
+	return nil
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // pacer keeps the background below a rate.

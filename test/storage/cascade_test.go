@@ -5,13 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/salvor-ha/salvor/internal/testkit"
 )
@@ -37,12 +32,18 @@ func startCascade(t *testing.T, cluster *testkit.Cluster) *cascade {
 	t.Helper()
 	c := &cascade{Cluster: cluster, t: t, engines: map[string]*testkit.Process{}}
 	c.process, c.api = c.API("api")
-	for i := range 2 {
-		p, name := c.Engine(fmt.Sprint("engine-", i+1))
-		c.engines[name] = p
+	for range 2 {
+		c.engine()
 	}
 	c.hosts = testkit.Register(t, c.api, "auto", "host-1", "host-2", "host-3", "host-4")
 	return c
+}
+
+// engine starts one more.
+func (c *cascade) engine() {
+	c.t.Helper()
+	p, name := c.Engine(fmt.Sprint("engine-", len(c.engines)+1))
+	c.engines[name] = p
 }
 
 // report is one of a host's agent: the statuses of its instance and blob stores.
@@ -66,9 +67,12 @@ func (c *cascade) instances(host string, n int) {
 }
 
 type episode struct {
-	UUID   string
-	State  string
-	Runs   []struct{ Kind, State string }
+	UUID  string
+	State string
+	Runs  []struct {
+		Kind, State string
+		Done        int
+	}
 	Items  []struct{ Kind, ID, State, Text string }
 	Braked *string
 }
@@ -148,90 +152,6 @@ func (c *cascade) resets() map[string]int {
 		}
 	}
 	return n
-}
-
-// kills are the items after which the engine is killed: some of them, or each with CASCADE_KILLS=all, or the one that it names.
-func kills(t *testing.T, n int) []int {
-	switch text := os.Getenv("CASCADE_KILLS"); text {
-	case "":
-		return []int{17}
-	case "all":
-		all := make([]int, n)
-		for i := range all {
-			all[i] = i + 1
-		}
-		return all
-	default:
-		k, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatalf("CASCADE_KILLS=%s: all, or a number", text)
-		}
-		return []int{k}
-	}
-}
-
-// TestEngineKilledAfterItem: an engine is killed after item k of a cascade over 50 instances and 200 blobs: each item exactly once, in all,
-// and nothing beside the host is touched.
-func TestEngineKilledAfterItem(t *testing.T) {
-	const instances, blobs = 50, 200
-	for _, k := range kills(t, instances) {
-		t.Run(fmt.Sprintf("engine killed after item %d of %d", k, instances), func(t *testing.T) {
-			c := newCascade(t, "nova_concurrency_max = 1")
-			c.instances("host-1", instances)
-			c.instances("host-2", 5)
-			for h := range c.hosts {
-				c.says(h, "ok", "ok")
-			}
-			for range blobs {
-				testkit.Must(t, 201, "POST", c.api+"/v1/ext/blobs", map[string]any{"blob": map[string]any{"uuid": uuid.NewString(), "size": 1,
-					"sha256": strings.Repeat("0", 64), "want_copies": 1, "hosts": []string{"host-1"}}})
-			}
-			testkit.Must(t, 204, "POST", c.Sim+"/sim/faults", map[string]any{"method": "POST", "action": "os-resetState", "delay_ms": 40, "times": 10000})
-			c.says("host-1", "io_error", "io_error")
-			testkit.Eventually(t, 30*time.Second, func() (bool, string) {
-				n := 0
-				for _, i := range c.episode("host-1").Items {
-					if i.Kind == "instance" {
-						n++
-					}
-				}
-				return n >= k, fmt.Sprintf("%d items", n)
-			})
-			c.killOwner("storage:" + c.hosts["host-1"])
-			e := c.done("host-1")
-			once := map[string]int{}
-			for _, i := range e.Items {
-				once[i.Kind]++
-				if i.State != "done" {
-					t.Errorf("item %+v", i)
-				}
-			}
-			if once["instance"] != instances || once["blob"] != blobs {
-				t.Errorf("items: %v, want %d instances and %d blobs", once, instances, blobs)
-			}
-			twice := 0
-			for id, n := range c.resets() {
-				if n > 1 {
-					twice++
-					t.Logf("instance %s was ordered %d times: the order that was under way", id, n)
-				}
-			}
-			if twice > 1 {
-				t.Errorf("%d instances were ordered again; only the one that was under way may be", twice)
-			}
-			s := c.cloud()
-			for _, i := range s.Instances {
-				if want := map[string]string{"host-1": "error", "host-2": "active"}[i.Host]; i.VMState != want {
-					t.Errorf("instance %s on %s is %s", i.ID, i.Host, i.VMState)
-				}
-			}
-			for _, svc := range s.Services {
-				if svc.Binary == "nova-compute" && (svc.Status == "disabled") != (svc.Host == "host-1") {
-					t.Errorf("the service of %s is %s", svc.Host, svc.Status)
-				}
-			}
-		})
-	}
 }
 
 // killOwner kills the engine that holds a unit.

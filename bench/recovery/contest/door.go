@@ -217,7 +217,11 @@ func (d *door) waited(from, to time.Time) time.Duration {
 func (d *door) write(file string, t time.Time) error {
 	var b strings.Builder
 	for _, c := range d.since(t) {
-		fmt.Fprintf(&b, "%8.3f %6.3f %d %-6s %s %s\n", c.Start.Sub(t).Seconds(), c.End.Sub(c.Start).Seconds(), c.Status, c.Method, c.Path, c.Action)
+		took := c.End.Sub(c.Start)
+		if c.End.IsZero() {
+			took = 0 // with status 0: not answered yet
+		}
+		fmt.Fprintf(&b, "%8.3f %6.3f %d %-6s %s %s\n", c.Start.Sub(t).Seconds(), took.Seconds(), c.Status, c.Method, c.Path, c.Action)
 	}
 	return os.WriteFile(file, []byte(b.String()), 0o600)
 }

@@ -40,7 +40,8 @@ func newMasakari(ctx context.Context, on Cloud, options ...string) (_ Contestant
 			err = errors.Join(err, m.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	env := []string{"OSLAB_MASAKARI_AUTH_URL=" + c.d.authURL}
+	// One process serves one reporter as well as four, which all load Masakari anew for each run.
+	env := []string{"OSLAB_MASAKARI_AUTH_URL=" + c.d.authURL, "OSLAB_MASAKARI_PROCESSES=1"}
 	// With an empty database: what it knows of earlier runs would make the report a duplicate.
 	if _, err := c.lab.ScriptEnv(ctx, env, "masakari-up", append([]string{"--fresh"}, options...)...); err != nil {
 		return nil, err

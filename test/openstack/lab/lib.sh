@@ -126,6 +126,17 @@ wait_port() {
   die "$1 does not listen on port $2, see $state/log/$1.log"
 }
 
+# wait_log NAME TEXT [TIMES]: until the daemon NAME, whose log began with its start, has logged TEXT so often.
+wait_log() {
+  local i
+  for ((i = 0; i < 1500; i++)); do
+    [ "$(grep -cF "$2" "$state/log/$1.log")" -ge "${3:-1}" ] && return 0
+    alive "$1" || die "$1 ended at once, see $state/log/$1.log"
+    sleep 0.2
+  done
+  die "$1 has not logged '$2' after 300 s, see $state/log/$1.log"
+}
+
 # start_wsgi NAME PORT PROCESSES THREADS WSGI-FILE [OPTION...]: serve a WSGI script
 # with uWSGI. The options are those of Debian's own *-uwsgi.ini files.
 start_wsgi() {

@@ -164,12 +164,45 @@ func (w *world) begin(t *testing.T, m moment, d *death) (unit string) {
 	return "takeback:" + d.uuid
 }
 
-func await(t *testing.T, m moment, struck <-chan struct{}) {
+// blow is what was done to an engine in the middle of its work.
+type blow struct {
+	victim *worker
+	unit   string // that it had
+	at     time.Time
+}
+
+// hit sends the engine at work a signal, when the moment comes.
+func (w *world) hit(t *testing.T, m moment, d *death, signal syscall.Signal) blow {
 	t.Helper()
+	var b blow
+	struck := w.strike(m, func(e *worker) bool {
+		b.victim, b.at = e, time.Now()
+		if signal != syscall.SIGSTOP {
+			w.ended(e)
+		}
+		if signal == syscall.SIGKILL {
+			e.Kill() // waits: of what follows nothing is heard
+			return false
+		}
+		e.Signal(signal)
+		return true
+	})
+	b.unit = w.begin(t, m, d)
 	select {
 	case <-struck:
 	case <-time.After(60 * time.Second):
 		t.Fatalf("there was no %s", m)
+	}
+	return b
+}
+
+// passes wants the unit to be another engine's within the time, counted from since.
+func (w *world) passes(t *testing.T, b blow, since time.Time, within time.Duration) {
+	t.Helper()
+	took := w.takenOver(t, b.unit, b.victim, b.at).Sub(since)
+	t.Logf("taken over after %s", took.Round(time.Millisecond))
+	if took > within {
+		t.Errorf("taken over after %s, which may take %s", took, within)
 	}
 }
 
@@ -178,22 +211,8 @@ func await(t *testing.T, m moment, struck <-chan struct{}) {
 func TestKilledEngine(t *testing.T) {
 	all := moments(t, "force down 1 of 1 sent", "order 10 of 20 sent", "unlock 1 of 20 done", "take-back 1 of 1 done")
 	each(t, all, func(t *testing.T, w *world, m moment, d *death) {
-		var victim *worker
-		var at time.Time
-		struck := w.strike(m, func(e *worker) bool {
-			victim = e
-			w.ended(e)
-			at = time.Now()
-			e.Kill()
-			return false
-		})
-		unit := w.begin(t, m, d)
-		await(t, m, struck)
-		took := w.takenOver(t, unit, victim, at).Sub(at)
-		t.Logf("taken over after %s", took.Round(time.Millisecond))
-		if took > takeoverWithin {
-			t.Errorf("taken over after %s, which may take %s", took, takeoverWithin)
-		}
+		b := w.hit(t, m, d, syscall.SIGKILL)
+		w.passes(t, b, b.at, takeoverWithin)
 		w.engine()
 		w.goesOn(t, m, d)
 	})
@@ -203,26 +222,13 @@ func TestKilledEngine(t *testing.T) {
 func TestStoppedEngine(t *testing.T) {
 	all := moments(t, "list 1 of 1 sent", "order 20 of 20 sent")
 	each(t, all, func(t *testing.T, w *world, m moment, d *death) {
-		var victim *worker
-		var at time.Time
-		struck := w.strike(m, func(e *worker) bool {
-			victim = e
-			w.ended(e)
-			at = time.Now()
-			e.Signal(syscall.SIGTERM)
-			return true
-		})
-		unit := w.begin(t, m, d)
-		await(t, m, struck)
-		if code := victim.Ended(t, 15*time.Second); code != 0 {
+		b := w.hit(t, m, d, syscall.SIGTERM)
+		if code := b.victim.Ended(t, 15*time.Second); code != 0 {
 			t.Errorf("exit code %d after SIGTERM", code)
 		}
 		end := time.Now()
-		took := w.takenOver(t, unit, victim, at).Sub(end)
-		t.Logf("its drain took %s, handed over %s after its end", end.Sub(at).Round(time.Millisecond), took.Round(time.Millisecond))
-		if took > handOverWithin {
-			t.Errorf("handed over %s after its end, which may take %s", took, handOverWithin)
-		}
+		t.Logf("its drain took %s", end.Sub(b.at).Round(time.Millisecond))
+		w.passes(t, b, end, handOverWithin)
 		w.engine()
 		w.goesOn(t, m, d)
 	})
@@ -233,24 +239,11 @@ func TestStoppedEngine(t *testing.T) {
 func TestPausedEngine(t *testing.T) {
 	all := moments(t, "order 1 of 20 done", "verdict 1 of 1 done")
 	each(t, all, func(t *testing.T, w *world, m moment, d *death) {
-		var victim *worker
-		var at time.Time
-		struck := w.strike(m, func(e *worker) bool {
-			victim = e
-			at = time.Now()
-			e.Signal(syscall.SIGSTOP)
-			return true
-		})
-		unit := w.begin(t, m, d)
-		await(t, m, struck)
-		took := w.takenOver(t, unit, victim, at).Sub(at)
-		t.Logf("taken over after %s", took.Round(time.Millisecond))
-		if took > takeoverWithin {
-			t.Errorf("taken over after %s, which may take %s", took, takeoverWithin)
-		}
+		b := w.hit(t, m, d, syscall.SIGSTOP)
+		w.passes(t, b, b.at, takeoverWithin)
 		var mu sync.Mutex
 		var late []string
-		victim.gate.set(func(c call) bool {
+		b.victim.gate.set(func(c call) bool {
 			if !c.answered && !strings.HasPrefix(c.kind, "GET ") && c.kind != "POST tokens" {
 				mu.Lock()
 				defer mu.Unlock()
@@ -258,8 +251,8 @@ func TestPausedEngine(t *testing.T) {
 			}
 			return true
 		})
-		victim.Signal(syscall.SIGCONT)
-		victim.Await(t, "owns this unit now|the work ends here|is not held any more", 30*time.Second)
+		b.victim.Signal(syscall.SIGCONT)
+		b.victim.Await(t, "owns this unit now|the work ends here|is not held any more", 30*time.Second)
 		w.hook(nil)
 		mu.Lock()
 		defer mu.Unlock()

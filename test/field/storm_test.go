@@ -2,10 +2,12 @@ package field
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/plan"
 	"github.com/salvor-ha/salvor/internal/sim"
 )
 
@@ -134,4 +136,118 @@ func TestSlowCascadeIsCounted(t *testing.T) {
 		s.arrived(id, "host-4", ha.VMActive)
 		s.harmless()
 	})
+}
+
+// A storm ends: twelve of twenty hosts are silent, and come back one after the other. While the brake holds nothing is touched; who is
+// back by the time that it lets go is left alone for good, and the dead are recovered, no faster than the rate lets them. What comes
+// back in the middle of its recovery harms nothing. That the brake waits for a quiet time is not in RECOVERY.
+func TestF121StormEnds(t *testing.T) {
+	const hosts, silent, stay = 20, 12, 2
+	play(t, cast{engines: 2, cloud: sim.Options{Hosts: hosts}, rules: func(r *plan.Rules) { r.RecoveryRate = 3 }}, func(s *scene) {
+		var ids, notes []string
+		name := func(i int) string { return fmt.Sprintf("host-%d", i+1) }
+		for i := range silent {
+			ids = append(ids, s.instances(name(i), 2, ofHA())...)
+			s.must(s.cloud.Kill(name(i)))
+		}
+		s.until("Nova sees all of them down", time.Minute, func() bool {
+			for i := range silent {
+				if s.service(name(i)).Up {
+					return false
+				}
+			}
+			return true
+		})
+		for i := range silent {
+			notes = append(notes, s.down(name(i)))
+		}
+		for _, note := range notes {
+			s.becomes(note, ha.StatusRunning, "waiting at gate brake: 12 of 20", time.Minute)
+		}
+		s.pass(10 * time.Minute)
+		s.untouched()
+
+		var back []int // by the time that the brake let go
+		for i := silent - 1; i >= stay; i-- {
+			s.returns(name(i))
+			s.up(name(i))
+			if len(s.writes()) == 0 {
+				back = append(back, i)
+			}
+			s.pass(20 * time.Second)
+		}
+		if len(back) < 2 {
+			t.Fatalf("the brake let go with %d of %d back", len(back), silent)
+		}
+		for _, i := range back {
+			if n := len(s.puts(name(i))); n != 0 || s.instance(ids[2*i]).Evacuations+s.instance(ids[2*i+1]).Evacuations != 0 {
+				t.Errorf("%s was back and is recovered: %d PUTs", name(i), n)
+			}
+			s.becomes(notes[i], ha.StatusIgnored, "", time.Minute)
+		}
+		for i := range stay {
+			s.becomes(notes[i], ha.StatusFinished, "2 of 2", 10*time.Minute)
+			s.arrived(ids[2*i], name(i), ha.VMActive)
+		}
+		var begun []time.Time // of recoveries: each forces its host down first
+		for i := range silent {
+			if puts := s.puts(name(i)); len(puts) > 0 {
+				begun = append(begun, puts[0].At)
+			}
+		}
+		slices.SortFunc(begun, time.Time.Compare)
+		for i := 3; i < len(begun); i++ {
+			if gap := begun[i].Sub(begun[i-3]); gap < 55*time.Second {
+				t.Errorf("four recoveries began within %s", gap)
+			}
+		}
+		s.harmless()
+	})
+}
+
+// The first answer of every gate is a look, not a guess: an engine that starts beside a dead host recovers it as soon as it has
+// looked, and one that starts cut off from Nova, or from the database, does nothing until it can look.
+func TestF123FirstLookAfterTheStart(t *testing.T) {
+	t.Run("the host is dead already", func(t *testing.T) {
+		play(t, cast{idle: true}, func(s *scene) {
+			id := s.instances("host-1", 1, ofHA())[0]
+			s.dies("host-1")
+			note := s.down("host-1")
+			s.pass(time.Hour)
+			s.engine()
+			s.until("it is ordered", 5*time.Second, func() bool { return len(s.acts("evacuate", id)) == 1 })
+			s.becomes(note, ha.StatusFinished, "1 of 1", time.Minute)
+		})
+	})
+	for name, cut := range map[string]func(p *process, away bool){
+		"cut off from Nova": func(p *process, away bool) {
+			if away {
+				p.nova.Partition()
+			} else {
+				p.nova.Heal()
+			}
+		},
+		"cut off from the database": func(p *process, away bool) { p.db.cut(away) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, cast{idle: true}, func(s *scene) {
+				dead := s.instances("host-1", 1, ofHA())[0]
+				s.dies("host-1")
+				note := s.down("host-1")
+				healthy := s.down("host-2") // a false report
+				p := s.engine()
+				cut(p, true)
+				s.pass(10 * time.Minute)
+				s.untouched()
+				cut(p, false)
+				s.becomes(note, ha.StatusFinished, "1 of 1", time.Minute)
+				s.becomes(healthy, ha.StatusIgnored, "", 3*time.Minute)
+				s.arrived(dead, "host-1", ha.VMActive)
+				if n := len(s.puts("host-2")); n != 0 {
+					t.Errorf("the healthy host was changed %d times", n)
+				}
+				s.harmless()
+			})
+		})
+	}
 }

@@ -144,9 +144,9 @@ func (p *pass) counts(l ha.Location) bool {
 	return l.State == ha.LocationPresent && h != nil && !h.away
 }
 
-// sure reports whether a copy may be counted when another is given up: hashed, on a host that is well and was heard lately.
-func (p *pass) sure(l ha.Location) bool {
-	return l.State == ha.LocationPresent && l.VerifiedAt != nil && p.hosts[l.HostUUID].takes()
+// sure reports whether a copy may be counted when another is given up: hashed since then, on a host that is well and was heard lately.
+func (p *pass) sure(l ha.Location, since time.Time) bool {
+	return l.HashedSince(since) && p.hosts[l.HostUUID].takes()
 }
 
 // unheard wakes the blobs of transfers whose hosts cannot carry them on: nobody else says so.

@@ -57,15 +57,30 @@ func (o *one) copies() int {
 	return n
 }
 
-// sureBut counts the copies that are sure, but for one and for those given up in this plan.
-func (o *one) sureBut(but int64) int {
-	n := 0
+// sureBut are the copies that are sure, but for one and for those that change in this plan.
+func (o *one) sureBut(but int64, since time.Time) (sure []ha.Location) {
 	for _, l := range o.Locations {
-		if l.ID != but && !o.moving[l.ID] && o.sure(l) {
-			n++
+		if l.ID != but && !o.moving[l.ID] && o.sure(l, since) {
+			sure = append(sure, l)
 		}
 	}
-	return n
+	return sure
+}
+
+// spares reports whether a location can be given up. What others would suffice if only their hashes were younger has them hashed again.
+func (o *one) spares(l ha.Location, needs int) bool {
+	since := o.now.Add(-ha.HashTrust)
+	if len(o.sureBut(l.ID, since)) >= needs {
+		return true
+	}
+	if known := o.sureBut(l.ID, time.Time{}); len(known) >= needs {
+		for _, k := range known {
+			if !k.HashedSince(since) {
+				o.move(k, ha.LocationPresent, ha.WhyRehash)
+			}
+		}
+	}
+	return false
 }
 
 func (o *one) move(l ha.Location, to ha.LocationState, why string) {
@@ -201,6 +216,10 @@ func (o *one) hopes() bool {
 // makeCopies starts what is needed: want_copies, less what is present, less what is under way.
 func (o *one) makeCopies() {
 	need := o.WantCopies - o.plan.Copies - len(o.running)
+	if coming, wait := o.coming(); need > 0 && coming > 0 {
+		need -= coming
+		o.plan.Again = wait
+	}
 	if need < 0 && len(o.running) > 0 { // others came first
 		for _, t := range slices.Backward(slices.Clone(o.running)) {
 			if need++; need > 0 {
@@ -230,6 +249,22 @@ func (o *one) makeCopies() {
 			return
 		}
 	}
+}
+
+// coming counts the copies that are being hashed and so may count soon, and how long the first of them is waited for. A blob of which no copy
+// counts waits for none.
+func (o *one) coming() (n int, wait time.Duration) {
+	if o.plan.Copies == 0 {
+		return 0, 0
+	}
+	for _, l := range o.Locations {
+		if left := settles - o.now.Sub(l.Since); l.State == ha.LocationVerifying && left > 0 && o.hosts[l.HostUUID].gives() {
+			if n++; n == 1 || left < wait {
+				wait = left
+			}
+		}
+	}
+	return n, wait
 }
 
 // start begins one transfer, false when there is none to begin now.
@@ -345,21 +380,21 @@ func (o *one) backOff() time.Duration {
 // written, so that no two go at once.
 func (o *one) trim() {
 	for _, l := range o.Locations {
-		if h := o.hosts[l.HostUUID]; l.State == ha.LocationQuarantined && h != nil && h.heard && !h.Failed && o.sureBut(l.ID) > 0 {
+		h := o.hosts[l.HostUUID]
+		switch {
+		case h == nil || !h.heard || h.Failed || o.moving[l.ID]:
+		case l.State == ha.LocationQuarantined && o.spares(l, 1):
 			o.move(l, ha.LocationDropping, ha.WhySetAside)
+		case l.State == ha.LocationDropping && !l.DropHashed(o.now).IsZero():
+			o.spares(l, l.DropNeeds(o.Blob)) // it may have waited for its agent until the others' hashes were old
 		}
 	}
-	var extra []ha.Location
-	for _, l := range o.Locations {
-		if o.sure(l) && !o.moving[l.ID] {
-			extra = append(extra, l)
-		}
-	}
+	extra := o.sureBut(0, time.Time{})
 	if len(extra) <= o.WantCopies || len(o.plan.Start) > 0 {
 		return
 	}
 	for _, l := range o.leastWanted(extra)[:len(extra)-o.WantCopies] {
-		if o.sureBut(l.ID) < o.WantCopies {
+		if !o.spares(l, o.WantCopies) {
 			return
 		}
 		o.move(l, ha.LocationDropping, "there are more copies than are wanted")
@@ -391,6 +426,7 @@ func (o *one) leastWanted(locations []ha.Location) []ha.Location {
 
 // why says for people why the blob is not ok, without numbers that move.
 func (o *one) why() string {
+	coming, _ := o.coming()
 	switch {
 	case o.LostBy != "":
 		return "given up by " + o.LostBy
@@ -400,6 +436,8 @@ func (o *one) why() string {
 		return "it is read from a copy that does not count: there is no other"
 	case o.plan.Copies+len(o.running) >= o.WantCopies:
 		return "it is being copied"
+	case o.plan.Copies+len(o.running)+coming >= o.WantCopies:
+		return "a copy that is said to be there is being hashed"
 	case o.waits:
 		return "it waits for its turn: as much is being copied as the limits allow"
 	}

@@ -68,6 +68,8 @@ func targets(p ha.PlanBlob) (to []string) {
 
 func TestTargets(t *testing.T) {
 	const present = ha.LocationPresent
+	said := loc(2, "b", ha.LocationVerifying)
+	said.Since = now.Add(-time.Minute)
 	for _, c := range []struct {
 		name  string
 		blob  ha.BlobState
@@ -89,6 +91,11 @@ func TestTargets(t *testing.T) {
 		{"a suspect copy does not count", blobOf(2, loc(1, "a", present), loc(2, "b", ha.LocationSuspect)), []ha.BlobHost{at("a"), at("b", failed), at("c")}, all, "[a>c]", "it is being copied"},
 		{"the limit in all", blobOf(3, loc(1, "a", present)), []ha.BlobHost{at("a"), at("b"), at("c")}, Rules{Total: 1, PerSource: 9, PerTarget: 9, Grace: time.Hour}, "[a>b]", "it waits for its turn: as much is being copied as the limits allow"},
 		{"the limit per source", blobOf(3, loc(1, "a", present)), []ha.BlobHost{at("a"), at("b"), at("c")}, Rules{Total: 9, PerSource: 1, PerTarget: 9, Grace: time.Hour}, "[a>b]", "it waits for its turn: as much is being copied as the limits allow"},
+		{"a copy that is about to be hashed is waited for", blobOf(2, loc(1, "a", present), said), []ha.BlobHost{at("a"), at("b"), at("c")}, all, "[]", "a copy that is said to be there is being hashed"},
+		{"but makes no other needless", blobOf(3, loc(1, "a", present), said), []ha.BlobHost{at("a"), at("b"), at("c")}, all, "[a>c]", "a copy that is said to be there is being hashed"},
+		{"not for long", blobOf(2, loc(1, "a", present), loc(2, "b", ha.LocationVerifying)), []ha.BlobHost{at("a"), at("b"), at("c")}, all, "[a>c]", "it is being copied"},
+		{"not of a host that is not heard", blobOf(2, loc(1, "a", present), said), []ha.BlobHost{at("a"), at("b", silent(4*time.Minute)), at("c")}, all, "[a>c]", "it is being copied"},
+		{"at risk: nothing is waited for", blobOf(2, loc(1, "a", ha.LocationSuspect), said), []ha.BlobHost{at("a", failed), at("b"), at("c")}, all, "[a>c]", "it is read from a copy that does not count: there is no other"},
 		{"at risk: it is read from where it may still be", blobOf(2, loc(1, "a", ha.LocationSuspect)), []ha.BlobHost{at("a", failed), at("b"), at("c")}, all, "[a>b]", "it is read from a copy that does not count: there is no other"},
 		{"at risk: nothing can be asked", blobOf(2, loc(1, "a", ha.LocationSuspect)), []ha.BlobHost{at("a", failed, silent(time.Hour)), at("b")}, all, "[]", "no host that can be asked has a copy"},
 	} {
@@ -117,6 +124,13 @@ func TestWhatIsGivenUp(t *testing.T) {
 	const present = ha.LocationPresent
 	unsure := loc(2, "b", present)
 	unsure.VerifiedAt = nil
+	stale := func(l ha.Location) ha.Location {
+		at := now.Add(-ha.HashTrust - time.Second)
+		l.VerifiedAt = &at
+		return l
+	}
+	ordered := loc(1, "a", ha.LocationDropping)
+	ordered.Why = ha.WhyOrdered + "op"
 	restoring := loc(1, "a", ha.LocationQuarantined)
 	restoring.Why = ha.WhyRestore
 	for _, c := range []struct {
@@ -136,6 +150,12 @@ func TestWhatIsGivenUp(t *testing.T) {
 		{"and stays when none is", blobOf(2, loc(1, "a", ha.LocationQuarantined), loc(2, "b", ha.LocationSuspect)), []ha.BlobHost{at("a"), at("b", failed)}, "[]"},
 		{"hashed once more when nothing else is left", blobOf(2, loc(1, "a", ha.LocationQuarantined)), []ha.BlobHost{at("a")}, "[1>quarantined]"},
 		{"once", blobOf(2, restoring), []ha.BlobHost{at("a")}, "[]"},
+		{"not for a hash of long ago: it is made anew", blobOf(1, loc(1, "a", present), stale(loc(2, "b", present))), []ha.BlobHost{at("a", free(10)), at("b")}, "[2>present]"},
+		{"its own hash may be as old as it likes", blobOf(1, stale(loc(1, "a", present)), loc(2, "b", present)), []ha.BlobHost{at("a", free(10)), at("b")}, "[1>dropping]"},
+		{"what was set aside is kept until the other is hashed anew", blobOf(1, loc(1, "a", ha.LocationQuarantined), stale(loc(2, "b", present))), []ha.BlobHost{at("a"), at("b")}, "[2>present]"},
+		{"what waits to be dropped has the other hashed anew", blobOf(1, loc(1, "a", ha.LocationDropping), stale(loc(2, "b", present))), []ha.BlobHost{at("a"), at("b")}, "[2>present]"},
+		{"an operator's order does not", blobOf(1, ordered, stale(loc(2, "b", present))), []ha.BlobHost{at("a"), at("b")}, "[]"},
+		{"nor are hashes made anew that would not suffice", blobOf(1, loc(1, "a", ha.LocationQuarantined), stale(loc(2, "b", present))), []ha.BlobHost{at("a"), at("b", errored)}, "[]"},
 		{"what is being dropped is kept when it is needed again", blobOf(2, loc(1, "a", ha.LocationDropping), loc(2, "b", present)), []ha.BlobHost{at("a"), at("b")}, "[1>verifying]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -165,8 +165,9 @@ type PlanBlob struct {
 }
 
 // MoveLocation changes the state of one location. One to dropping is written only while at least want_copies others of the blob
-// are present, verified, and on hosts that are well and were heard lately: counted in the same transaction, behind the blob's touched row. Of
-// one that was set aside one such other is enough: its own bytes are no copy.
+// are present, verified within HashTrust, and on hosts that are well and were heard lately: counted in the same transaction, behind the blob's touched row. Of
+// one that was set aside one such other is enough: its own bytes are no copy. One of a present copy to present has it hashed again: it counts,
+// but as one whose hash nobody knows.
 type MoveLocation struct {
 	ID  int64
 	To  LocationState
@@ -265,9 +266,10 @@ type OrderSource struct {
 	Ticket string
 }
 
-// Reasons of locations that others go by: of one that was set aside and that its agent is ordered to hash again; of one that was set aside and
+// Reasons of locations that others go by: of a present one that is to be hashed again; of one that was set aside and that its agent is ordered to hash again; of one that was set aside and
 // is dropped; and the beginning of that of one that an operator has dropped.
 const (
+	WhyRehash   = "to be hashed again before another copy is given up"
 	WhyRestore  = "to be hashed again: no other copy is left"
 	WhySetAside = "its bytes were not the blob's, and another copy is good"
 	WhyOrdered  = "dropped by order of "
@@ -284,6 +286,23 @@ func (l Location) DropNeeds(b Blob) int {
 	default:
 		return b.WantCopies
 	}
+}
+
+// HashTrust is how old the hash of a copy may be for another one to be given up for its sake, where nobody has ordered that: bytes rot. An
+// older one is hashed again first.
+const HashTrust = 24 * time.Hour
+
+// DropHashed is since when those other copies must have been hashed. An operator's order trusts each that ever was.
+func (l Location) DropHashed(now time.Time) time.Time {
+	if strings.HasPrefix(l.Why, WhyOrdered) {
+		return time.Time{}
+	}
+	return now.Add(-HashTrust)
+}
+
+// HashedSince reports whether the copy is present and was hashed since then.
+func (l Location) HashedSince(since time.Time) bool {
+	return l.State == LocationPresent && l.VerifiedAt != nil && !l.VerifiedAt.Before(since)
 }
 
 // BlobFilter selects blobs and transfers in lists; nil: all.

@@ -251,7 +251,7 @@ func (s *Store) DropLocation(ctx context.Context, d ha.DropLocation) error {
 		if err != nil {
 			return err
 		}
-		if err := rules.DropRefused(b, row.location(), sure.but(d.BlobUUID, row.ID), d.Force); err != nil {
+		if err := rules.DropRefused(b, row.location(), sure.but(d.BlobUUID, row.ID, time.Time{}), d.Force); err != nil {
 			return err
 		}
 		hosts, _, err := blobHosts(ctx, tx, now, d.HostUUID)

@@ -159,7 +159,7 @@ func (c *commit) moveLocations(ctx context.Context, plans []ha.PlanBlob, blobs m
 	groups := map[change][]int64{}
 	for _, p := range plans {
 		for _, m := range p.Move {
-			if m.To == ha.LocationDropping && !sure.giveUp(blobs[p.BlobUUID], m.ID, m.Why) {
+			if m.To == ha.LocationDropping && !sure.giveUp(blobs[p.BlobUUID], ha.Location{ID: m.ID, Why: m.Why}, c.now) {
 				refused[p.BlobUUID] = true
 				continue
 			}
@@ -168,7 +168,11 @@ func (c *commit) moveLocations(ctx context.Context, plans []ha.PlanBlob, blobs m
 		}
 	}
 	for k, ids := range groups {
-		if err := c.exec(ctx, "UPDATE blob_locations SET state = ?, episode_uuid = '', why = ?, version = version + 1, since = ? WHERE id IN (?)",
+		set := "state = ?, episode_uuid = '', why = ?, version = version + 1, since = ?"
+		if k.to == ha.LocationPresent {
+			set += ", verified_at = NULL"
+		}
+		if err := c.exec(ctx, "UPDATE blob_locations SET "+set+" WHERE id IN (?)",
 			k.to, k.why, literal(c.now), bun.List(ids)); err != nil {
 			return nil, err
 		}
@@ -178,7 +182,7 @@ func (c *commit) moveLocations(ctx context.Context, plans []ha.PlanBlob, blobs m
 
 // sureCopies are, by blob, the copies that may be counted when another is given up: present, hashed, on hosts that are well and were heard
 // lately.
-type sureCopies map[string]map[int64]bool
+type sureCopies map[string][]ha.Location
 
 func (s *Store) sureCopies(ctx context.Context, db bun.IDB, now time.Time, uuids []string) (sureCopies, error) {
 	sure := sureCopies{}
@@ -199,29 +203,32 @@ func (s *Store) sureCopies(ctx context.Context, db bun.IDB, now time.Time, uuids
 		if h, known := hosts[r.HostUUID]; !known || h.Errored || h.Failed || h.Silent < 0 || h.Silent > ha.AgentSilence {
 			continue
 		}
-		if sure[r.BlobUUID] == nil {
-			sure[r.BlobUUID] = map[int64]bool{}
-		}
-		sure[r.BlobUUID][r.ID] = true
+		sure[r.BlobUUID] = append(sure[r.BlobUUID], r.location())
 	}
 	return sure, err
 }
 
-// but counts the others.
-func (s sureCopies) but(blob string, location int64) int {
-	n := len(s[blob])
-	if s[blob][location] {
-		n--
+// but counts the others that were hashed since then.
+func (s sureCopies) but(blob string, location int64, since time.Time) (n int) {
+	for _, l := range s[blob] {
+		if l.ID != location && l.HashedSince(since) {
+			n++
+		}
 	}
 	return n
 }
 
-// giveUp reports whether a copy may be dropped, and counts it no more.
-func (s sureCopies) giveUp(b ha.Blob, location int64, why string) bool {
-	if s.but(b.UUID, location) < (ha.Location{Why: why}).DropNeeds(b) {
+// spares reports whether a copy may be dropped.
+func (s sureCopies) spares(b ha.Blob, l ha.Location, now time.Time) bool {
+	return s.but(b.UUID, l.ID, l.DropHashed(now)) >= l.DropNeeds(b)
+}
+
+// giveUp is spares, and counts the copy no more.
+func (s sureCopies) giveUp(b ha.Blob, l ha.Location, now time.Time) bool {
+	if !s.spares(b, l, now) {
 		return false
 	}
-	delete(s[b.UUID], location)
+	s[b.UUID] = slices.DeleteFunc(s[b.UUID], func(have ha.Location) bool { return have.ID == l.ID })
 	return true
 }
 

@@ -20,6 +20,7 @@ var locationOrders = []struct {
 	args  []any
 }{
 	{ha.OrderVerify, rules.VerifyOrders, "l.state = ?", []any{ha.LocationVerifying}},
+	{ha.OrderVerify, rules.RehashOrders, "l.state = ? AND l.verified_at IS NULL", []any{ha.LocationPresent}},
 	{ha.OrderDrop, rules.DropOrders, "l.state = ?", []any{ha.LocationDropping}},
 	{ha.OrderRestore, rules.RestoreOrders, "l.state = ? AND l.why = ?", []any{ha.LocationQuarantined, ha.WhyRestore}},
 }
@@ -128,7 +129,7 @@ func (s *Store) copyOrders(ctx context.Context, db bun.IDB, host string, now tim
 
 const locationOrderQuery = "SELECT l.*, b.size, b.sha256, b.want_copies, b.lost_by FROM blob_locations AS l JOIN blobs AS b ON b.uuid = l.blob_uuid WHERE l.host_uuid = ? AND "
 
-// copiesOrders are about the copies of a host. Index: blob_locations_host_idx.
+// copiesOrders are about the copies of a host. Index: blob_locations_host_idx, blob_locations_verified_idx.
 func (s *Store) copiesOrders(ctx context.Context, db bun.IDB, host string, now time.Time) ([]ha.AgentOrder, error) {
 	var orders []ha.AgentOrder
 	for _, part := range locationOrders {
@@ -150,7 +151,7 @@ func (s *Store) copiesOrders(ctx context.Context, db bun.IDB, host string, now t
 		}
 		for _, r := range rows {
 			l := r.location()
-			if part.kind == ha.OrderDrop && sure.but(l.BlobUUID, l.ID) < l.DropNeeds(r.blob()) {
+			if part.kind == ha.OrderDrop && !sure.spares(r.blob(), l, now) {
 				continue
 			}
 			orders = append(orders, r.order(part.kind))

@@ -303,7 +303,7 @@ func (s *Store) DropLocation(ctx context.Context, d ha.DropLocation) error {
 		if l == nil {
 			return &ha.NotFoundError{Kind: ha.KindLocation, ID: d.HostUUID, Under: d.BlobUUID}
 		}
-		if err := rules.DropRefused(b.Blob, *l, t.sureBut(d.BlobUUID, l.ID), d.Force); err != nil {
+		if err := rules.DropRefused(b.Blob, *l, t.sureBut(d.BlobUUID, l.ID, time.Time{}), d.Force); err != nil {
 			return err
 		}
 		l.State = ha.LocationDropping
@@ -317,11 +317,11 @@ func (s *Store) DropLocation(ctx context.Context, d ha.DropLocation) error {
 	})
 }
 
-// sureBut counts the other copies that are sure to be good.
-func (t *tx) sureBut(blob string, but int64) int {
+// sureBut counts the other copies that are sure to be good, hashed since then.
+func (t *tx) sureBut(blob string, but int64, since time.Time) int {
 	n := 0
 	for _, l := range t.blobs.locations[blob] {
-		if l.ID == but || l.State != ha.LocationPresent || l.VerifiedAt == nil {
+		if l.ID == but || !l.HashedSince(since) {
 			continue
 		}
 		if h, known := t.blobHost(l.HostUUID); known && !h.Errored && !h.Failed && h.Silent >= 0 && h.Silent <= ha.AgentSilence {
@@ -329,6 +329,11 @@ func (t *tx) sureBut(blob string, but int64) int {
 		}
 	}
 	return n
+}
+
+// spares reports whether a copy may be dropped.
+func (t *tx) spares(b ha.Blob, l ha.Location) bool {
+	return t.sureBut(b.UUID, l.ID, l.DropHashed(t.now)) >= l.DropNeeds(b)
 }
 
 // BlobCounts are for metrics.

@@ -164,11 +164,14 @@ func (t *tx) planBlob(p ha.PlanBlob) {
 			continue
 		}
 		l := t.blobs.locations[p.BlobUUID][i]
-		if m.To == ha.LocationDropping && t.sureBut(p.BlobUUID, m.ID) < (ha.Location{Why: m.Why}).DropNeeds(b.Blob) {
+		if m.To == ha.LocationDropping && !t.spares(b.Blob, ha.Location{ID: m.ID, Why: m.Why}) {
 			refused = true
 			continue
 		}
 		l.State, l.EpisodeUUID, l.Why, l.Since = m.To, "", m.Why, t.now
+		if m.To == ha.LocationPresent {
+			l.VerifiedAt = nil
+		}
 		l.Version++
 		t.putLocation(l)
 	}
@@ -289,7 +292,7 @@ func (s *Store) AgentOrders(ctx context.Context, host string, verifiedBefore tim
 			}
 		}
 		orders = append(append(orders, cancels...), copies...)
-		var kinds [4][]ha.AgentOrder
+		var kinds [5][]ha.AgentOrder
 		for _, uuid := range t.blobs.order {
 			if l := t.locationAt(uuid, host); l != nil {
 				if at, o := t.locationOrder(t.blobs.blobs[uuid].Blob, *l, verifiedBefore); at >= 0 && len(kinds[at]) < orderLimits[at] {
@@ -305,7 +308,7 @@ func (s *Store) AgentOrders(ctx context.Context, host string, verifiedBefore tim
 	return orders, err
 }
 
-var orderLimits = [4]int{rules.VerifyOrders, rules.DropOrders, rules.RestoreOrders, rules.StaleOrders}
+var orderLimits = [5]int{rules.VerifyOrders, rules.RehashOrders, rules.DropOrders, rules.RestoreOrders, rules.StaleOrders}
 
 // locationOrder is what is to be done about a copy, and its place among the kinds of orders; below 0: nothing.
 func (t *tx) locationOrder(b ha.Blob, l ha.Location, verifiedBefore time.Time) (int, ha.AgentOrder) {
@@ -313,15 +316,17 @@ func (t *tx) locationOrder(b ha.Blob, l ha.Location, verifiedBefore time.Time) (
 	switch {
 	case l.State == ha.LocationVerifying:
 		at = 0
-	case l.State == ha.LocationDropping && t.sureBut(b.UUID, l.ID) >= l.DropNeeds(b):
-		kind, at = ha.OrderDrop, 1
+	case l.State == ha.LocationPresent && l.VerifiedAt == nil:
+		at = 1
+	case l.State == ha.LocationDropping && t.spares(b, l):
+		kind, at = ha.OrderDrop, 2
 	case l.State == ha.LocationQuarantined && l.Why == ha.WhyRestore:
-		kind, at = ha.OrderRestore, 2
-	case l.State == ha.LocationPresent && l.VerifiedAt != nil && l.VerifiedAt.Before(verifiedBefore):
-		at = 3
+		kind, at = ha.OrderRestore, 3
+	case l.State == ha.LocationPresent && l.VerifiedAt.Before(verifiedBefore):
+		at = 4
 	}
 	o := ha.AgentOrder{ID: rules.LocationOrder(kind, l), Kind: kind, Blob: b.UUID, Size: b.Size, SHA256: b.SHA256}
-	if at == 3 {
+	if at == 4 {
 		o = rules.StaleOrder(o, l)
 	}
 	return at, o

@@ -21,7 +21,7 @@ const (
 	// CancelKept is how long an agent is told that a transfer was cancelled.
 	CancelKept = 24 * time.Hour
 
-	CopyOrders, CancelOrders, VerifyOrders, DropOrders, RestoreOrders, StaleOrders = 100, 30, 40, 20, 5, 5
+	CopyOrders, CancelOrders, VerifyOrders, RehashOrders, DropOrders, RestoreOrders, StaleOrders = 100, 30, 40, 10, 20, 5, 5
 )
 
 // CopyFound is what an agent's word about a copy makes of its location. was is nil when there is none; failed says that the blobs of its
@@ -64,7 +64,9 @@ func CopyFound(b ha.Blob, was *ha.Location, host string, r ha.CopyReport, failed
 		}
 		to, l.VerifiedAt = ha.LocationDropped, nil
 	}
-	if to != l.State || to == ha.LocationQuarantined && why != l.Why {
+	// What was to be hashed again, and is right, may spare another copy.
+	again := right && to == ha.LocationPresent && was != nil && was.VerifiedAt == nil
+	if to != l.State || to == ha.LocationQuarantined && why != l.Why || again {
 		l.State, l.Why, l.Since = to, why, now
 		l.Version++
 		if to != ha.LocationSuspect {
@@ -121,10 +123,11 @@ func OrderedLocation(id string) (location, version int64, ok bool) {
 }
 
 // OrderFailed is what an agent's word that it could not carry out an order about a location makes of it: what could neither be read nor
-// unlinked is suspect, and is asked for again later.
+// unlinked is suspect, and is asked for again later. So is a present copy that was to be hashed again.
 func OrderFailed(l ha.Location, version int64, r ha.TransferReport, now time.Time) (next ha.Location, write bool) {
 	next = l
-	if r.State != ha.TransferFailed || l.Version != version || l.State != ha.LocationVerifying && l.State != ha.LocationDropping {
+	asked := l.State == ha.LocationVerifying || l.State == ha.LocationDropping || l.State == ha.LocationPresent && l.VerifiedAt == nil
+	if r.State != ha.TransferFailed || l.Version != version || !asked {
 		return next, false
 	}
 	next.State, next.EpisodeUUID, next.Why, next.Since = ha.LocationSuspect, "", Text("its agent could not carry out an order: "+r.Error, MaxText), now

@@ -179,6 +179,38 @@ func blobDropsCount(f *fixture) {
 	_ = u
 }
 
+// blobRehashed: a present copy that is to be hashed again still counts, is asked for, and spares no other before it was.
+func blobRehashed(f *fixture) {
+	c := f.blobCloud(2)
+	b := c.placed(1, 0, 1)
+	c.look()
+	id := map[string]int64{}
+	for _, l := range c.show(b).Locations {
+		id[l.HostUUID] = l.ID
+	}
+	move := func(host int, to ha.LocationState, why string) {
+		f.Helper()
+		c.commit(c.lease, ha.PlanBlob{BlobUUID: b.UUID, Seen: c.show(b).Touch, Copies: 2, Move: []ha.MoveLocation{{ID: id[c.hosts[host].UUID], To: to, Why: why}}})
+	}
+	move(0, ha.LocationPresent, ha.WhyRehash)
+	equal(f, "the copy", c.state(b, 0), ha.LocationPresent)
+	orders := c.orders(0)
+	if len(orders) != 1 || orders[0].Kind != ha.OrderVerify || orders[0].Blob != b.UUID {
+		f.Fatalf("orders are %+v", orders)
+	}
+	move(1, ha.LocationDropping, "too many")
+	equal(f, "the other, which may not go yet", c.state(b, 1), ha.LocationPresent)
+	c.finds(0, b, ha.CopyPresent)
+	equal(f, "orders once it was hashed", len(c.orders(0)), 0)
+	move(1, ha.LocationDropping, "too many")
+	equal(f, "the other", c.state(b, 1), ha.LocationDropping)
+
+	move(0, ha.LocationPresent, ha.WhyRehash)
+	equal(f, "drops ordered while the only other copy is to be hashed again", len(c.orders(1)), 0)
+	c.report(0, ha.AgentReport{Transfers: []ha.TransferReport{{UUID: c.orders(0)[0].ID, State: ha.TransferFailed, Error: "cannot read"}}})
+	equal(f, "a copy that could not be hashed again", c.state(b, 0), ha.LocationSuspect)
+}
+
 // blobSuspected: the cascade's batches turn each copy once, and the way back is the agent's hash.
 func blobSuspected(f *fixture) {
 	c := f.blobCloud(3)

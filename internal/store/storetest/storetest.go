@@ -81,7 +81,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 		{"StartUnit", startUnit}, {"TouchSegment", touchSegment}, {"GiveWay", giveWay}, {"GiveWayRace", giveWayRace},
 		{"Reserve", reserve}, {"AllOrNothing", allOrNothing},
 		{"StorageReports", storageReports}, {"StorageOnce", storageOnce}, {"StorageCascade", storageCascade}, {"StorageOperators", storageOperators},
-		{"BlobCatalogue", blobCatalogue}, {"BlobCopied", blobCopied}, {"BlobStalePlan", blobStalePlan}, {"BlobDropsCount", blobDropsCount},
+		{"BlobCatalogue", blobCatalogue}, {"BlobCopied", blobCopied}, {"BlobStalePlan", blobStalePlan}, {"BlobDropsCount", blobDropsCount}, {"BlobRehashed", blobRehashed},
 		{"BlobSuspected", blobSuspected}, {"BlobReports", blobReports}, {"BlobFailures", blobFailures},
 		{"Wishes", wishes}, {"WishesOfEnded", wishesOfEnded}, {"RetryMove", retryMove},
 		{"Purge", purge}, {"PurgeBounds", purgeBounds}, {"PurgeStorage", purgeStorage}, {"Texts", texts}, {"Times", times}, {"EndedContext", endedContext},

@@ -17,6 +17,58 @@ func RunVirtual(t *testing.T, fresh func(t *testing.T) (open Open, close func())
 		f := &fixture{T: t, ctx: t.Context(), Backend: open(t), open: open}
 		hours(f)
 	})
+	synctest.Test(t, func(t *testing.T) {
+		open, close := fresh(t)
+		defer close()
+		hashesGrowOld(&fixture{T: t, ctx: t.Context(), Backend: open(t), open: open})
+	})
+}
+
+// hashesGrowOld: bytes rot, so a copy is given up for another one's sake only when that was hashed lately; when it is decided, and once more
+// when it is ordered.
+func hashesGrowOld(f *fixture) {
+	c := f.blobCloud(2)
+	b := c.placed(2, 0, 1)
+	c.pass()
+	later := func() {
+		time.Sleep(ha.HashTrust + time.Minute)
+		c.report(0, ha.AgentReport{})
+		c.report(1, ha.AgentReport{})
+	}
+	orders := func(host int, kind ha.OrderKind) (n int) {
+		all, err := c.AgentOrders(c.ctx, c.hosts[host].UUID, time.Time{})
+		f.must(err)
+		for _, o := range all {
+			if o.Kind == kind {
+				n++
+			}
+		}
+		return n
+	}
+	later()
+	_, err := c.AddBlob(c.ctx, ha.Blob{UUID: b.UUID, Size: b.Size, SHA256: b.SHA256, WantCopies: 1}, nil)
+	f.must(err)
+	c.pass()
+	kept := 0
+	if orders(1, ha.OrderVerify) == 1 {
+		kept = 1
+	}
+	equal(f, "copies that count", c.show(b).Copies, 2)
+	equal(f, "hashes ordered of the one that is kept", orders(kept, ha.OrderVerify), 1)
+	c.pass()
+	equal(f, "drops ordered before it was hashed", orders(1-kept, ha.OrderDrop), 0)
+	c.finds(kept, b, ha.CopyPresent)
+	c.pass()
+	equal(f, "drops ordered once it was", orders(1-kept, ha.OrderDrop), 1)
+
+	later() // and nobody has carried it out
+	equal(f, "drops ordered for a hash that has grown old", orders(1-kept, ha.OrderDrop), 0)
+	c.pass()
+	c.finds(kept, b, ha.CopyPresent)
+	equal(f, "drops ordered once it was hashed again", orders(1-kept, ha.OrderDrop), 1)
+	c.finds(1-kept, b, ha.CopyMissing)
+	c.pass()
+	equal(f, "durability", c.show(b).Durability, ha.DurabilityOK)
 }
 
 func hours(f *fixture) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/schema"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/store/rules"
@@ -158,7 +159,7 @@ func (s *Store) admit(ctx context.Context, tx bun.Tx, r ha.Report, interval time
 	if !rules.Storable(name) {
 		return none, missing
 	}
-	host, err := s.touchNamed(ctx, tx, name)
+	host, err := s.touchNamed(ctx, tx, name, r)
 	if err != nil {
 		return none, err
 	}
@@ -168,9 +169,11 @@ func (s *Store) admit(ctx context.Context, tx bun.Tx, r ha.Report, interval time
 	h := host.host()
 	admitted := rules.Admitted(r, h, host.Now.Time)
 	row := rowOfNotification(admitted)
-	recent, err := s.recentOf(ctx, tx, row, r, interval)
-	if err != nil {
-		return none, err
+	var recent []ha.Notification
+	if !host.First {
+		if recent, err = s.recentOf(ctx, tx, row, r, interval); err != nil {
+			return none, err
+		}
 	}
 	for _, have := range recent {
 		if have.UUID == r.UUID {
@@ -189,7 +192,10 @@ func (s *Store) admit(ctx context.Context, tx bun.Tx, r ha.Report, interval time
 	if verdict, twin := ha.Admission(r, recent, interval); verdict == ha.Duplicate {
 		return none, &ha.DuplicateError{Host: h.Name, Type: r.Type, Twin: twin.UUID}
 	}
-	if err := s.signalAndInsert(ctx, tx, &row, rules.Signals(admitted)); err != nil {
+	if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
+		return none, err
+	}
+	if err := s.signal(ctx, tx, rules.Signals(admitted)...); err != nil {
 		return none, err
 	}
 	admitted = row.notification()
@@ -197,42 +203,39 @@ func (s *Store) admit(ctx context.Context, tx bun.Tx, r ha.Report, interval time
 	return admitted, err
 }
 
-// signalAndInsert writes an admitted notification, and lets the owners of the units know; on MySQL in one round trip.
-func (s *Store) signalAndInsert(ctx context.Context, tx bun.Tx, row *notificationRow, keys []string) error {
-	insert := tx.NewInsert().Model(row)
-	if s.d.name != mysql {
-		if _, err := insert.Exec(ctx); err != nil {
-			return err
-		}
-		return s.signal(ctx, tx, keys...)
-	}
-	r, err := tx.NewRaw(signalUnits+together+"?", s.d.now(), bun.List(keys), insert.Returning("NULL")).Exec(ctx)
-	if err == nil {
-		row.ID, err = r.LastInsertId()
-	}
-	return err
-}
-
 // touchedHost is a host's row after its touch, and the database's clock.
 type touchedHost struct {
 	hostRow
-	Now stamp `bun:"now"`
+	Now   stamp `bun:"now"`
+	First bool  `bun:"first"` // nothing was ever reported about the report's unit
 }
 
-// touchNamed is how an admission begins: the host's row is moved, then read; nil when there is none of that name.
-func (s *Store) touchNamed(ctx context.Context, tx bun.Tx, name string) (*touchedHost, error) {
+// touchNamed is how an admission begins: the host's row is moved, then read; nil when there is none of that name. Where a
+// statement of its own reads the host, it looks as well whether there is anything to compare the report with, which there
+// seldom is; within an UPDATE that had to wait for the row, it would not see what was committed meanwhile.
+func (s *Store) touchNamed(ctx context.Context, tx bun.Tx, name string, r ha.Report) (*touchedHost, error) {
 	host := new(touchedHost)
 	var err error
 	if s.d.returning {
 		err = tx.NewRaw(touchByName+" RETURNING *, ? AS now", name, s.d.now()).Scan(ctx, host)
 	} else {
-		read := tx.NewSelect().Model((*hostRow)(nil)).ColumnExpr("t.*, ? AS now", s.d.now()).Where("name_key = ? AND deleted = 0", name)
-		err = tx.NewRaw(touchByName+together+"?", name, read).Scan(ctx, host)
+		err = tx.NewRaw(touchByName+together+"SELECT t.*, ? AS now, "+
+			"NOT EXISTS (SELECT 1 FROM notifications AS n WHERE n.unit_key = ?) AS first FROM hosts AS t WHERE name_key = ? AND deleted = 0",
+			name, s.d.now(), unitKeyOf(r), name).Scan(ctx, host)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
 	return host, err
+}
+
+// unitKeyOf is the key of the unit that would handle a report about a host t, as an expression of MySQL.
+func unitKeyOf(r ha.Report) schema.QueryAppender {
+	_, key := ha.Notification{Type: r.Type, Payload: r.Payload}.UnitKey()
+	if r.Type == ha.TypeVM {
+		return bun.SafeQuery("?", key)
+	}
+	return bun.SafeQuery("CONCAT(?, t.uuid)", key)
 }
 
 // recentOf are the notifications that admission compares a report with: of the same unit key and host, all that are open

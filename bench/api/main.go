@@ -4,17 +4,16 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
@@ -22,6 +21,8 @@ type options struct {
 	rounds  int
 	clients int
 	round   time.Duration
+	only    string
+	against string
 }
 
 // listed are the notifications that a list shows.
@@ -33,73 +34,116 @@ func main() {
 	f.IntVar(&o.rounds, "rounds", 5, "rounds of each contestant and request")
 	f.IntVar(&o.clients, "clients", 8, "clients at a time")
 	f.DurationVar(&o.round, "round", 3*time.Second, "how long each round takes")
-	if err := f.Parse(os.Args[1:]); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			os.Exit(0)
-		}
-		os.Exit(2)
-	}
-	var verbs []verb
-	skipped, ok := testkit.Alone("api", func(tb testing.TB) { verbs = measure(tb, o) })
+	f.StringVar(&o.only, "request", "", "only those with this in their name")
+	f.StringVar(&o.against, "against", "4x1,8x32", "the processes and threads of each Masakari; \"\": none, and no verdict")
+	gauge.Parse(f)
+	var results []result
+	skipped, ok := testkit.Alone("api", func(tb testing.TB) { results = measure(tb, o) })
 	switch {
 	case skipped != "":
 		fmt.Println(skipped)
-	case !ok || !report(os.Stdout, verbs):
+	case !ok || !report(os.Stdout, results):
 		os.Exit(1)
 	}
 }
 
 // server is one contestant.
 type server struct {
-	name, url string
-	one       string // the path of a notification
-	hosts     []string
+	name  string
+	url   string
+	group int    // of its processes
+	one   string // the path of a notification
+	hosts []string
 }
 
-// verb is a kind of request, with what was measured of it.
-type verb struct {
-	name         string
-	ask          func(s server, c *testkit.Caller, client int) error
-	salvor, them []sample
+// request is a kind of request.
+type request struct {
+	name string
+	ask  func(s server, c *testkit.Caller, client int) error
 }
 
-// sample is one round.
+// result is what was measured of a request: a sample of each contestant in each round, salvor's first.
+type result struct {
+	request string
+	names   []string // of the contestants
+	rounds  [][]sample
+}
+
+// sample is one contestant's round.
 type sample struct {
-	rate float64 // a second
-	took []time.Duration
+	gauge.Pace
+	cpu [3]time.Duration // for one request: of the api, the database server and the client
 }
 
-func measure(tb testing.TB, o options) []verb {
+func measure(tb testing.TB, o options) []result {
+	database := gauge.MariaDB(tb)
 	hosts := make([]string, o.clients)
 	for i := range hosts {
 		hosts[i] = fmt.Sprintf("host-%d", i+1)
 	}
-	them := server{name: "masakari", url: masakari(tb, hosts), hosts: hosts}
-	cluster := testkit.NewCluster(tb, testkit.MariaDB(tb), o.clients)
-	_, api := cluster.API("api")
-	testkit.Register(tb, api, "auto", hosts...)
-	salvor := server{name: "salvor", url: api, hosts: hosts}
-	for _, s := range []*server{&salvor, &them} {
-		s.prepare(tb)
-	}
-	verbs := []verb{
-		{name: "list of one segment", ask: get(func(server) string { return "/v1/segments" })},
-		{name: "list of 100 notifications", ask: get(func(server) string { return "/v1/notifications?limit=100" })},
-		{name: "show a notification", ask: get(func(s server) string { return s.one })},
-		{name: "create a notification", ask: func(s server, c *testkit.Caller, client int) error { return create(c, s.hosts[client]) }},
-	}
-	for round := range o.rounds + 1 { // the first one warms up
-		for i := range verbs {
-			v := &verbs[i]
-			ours, theirs := rate(tb, o, salvor, v.ask), rate(tb, o, them, v.ask)
-			if round == 0 {
-				continue
-			}
-			v.salvor, v.them = append(v.salvor, ours), append(v.them, theirs)
-			fmt.Fprintf(os.Stderr, "%s round %d, %s: salvor %.0f/s, Masakari %.0f/s\n", time.Now().Format(time.TimeOnly), round, v.name, ours.rate, theirs.rate)
+	servers := []server{startSalvor(tb, database.Create(tb, "salvor"), hosts)}
+	for size := range strings.SplitSeq(o.against, ",") {
+		if processes, threads, ok := strings.Cut(size, "x"); ok {
+			servers = append(servers, startMasakari(tb, database, hosts, processes, threads))
 		}
 	}
-	return verbs
+	for i := range servers {
+		servers[i].prepare(tb)
+	}
+	requests := []request{
+		{"list of one segment", get(func(server) string { return "/v1/segments" })},
+		{"list of 100 notifications", get(func(server) string { return "/v1/notifications?limit=100" })},
+		{"show a notification", get(func(s server) string { return s.one })},
+		{"create a notification", func(s server, c *testkit.Caller, client int) error { return create(c, s.hosts[client]) }},
+	}
+	var results []result
+	for _, r := range requests {
+		if !strings.Contains(r.name, o.only) {
+			continue
+		}
+		result := result{request: r.name}
+		for _, s := range servers {
+			result.names = append(result.names, s.name)
+		}
+		for round := range o.rounds + 1 { // the first one warms up
+			var samples []sample
+			said := ""
+			for _, s := range servers {
+				p := s.round(tb, o, database.PID, r)
+				samples = append(samples, p)
+				said += fmt.Sprintf(", %s %.0f/s", s.name, p.Rate)
+			}
+			if round > 0 {
+				result.rounds = append(result.rounds, samples)
+				gauge.Say("round %d, %s%s", round, r.name, said)
+			}
+		}
+		results = append(results, result)
+	}
+	return results
+}
+
+// startSalvor starts an api with its defaults, which writes its log to a file, as Masakari does.
+func startSalvor(tb testing.TB, url string, hosts []string) server {
+	tb.Helper()
+	cluster := testkit.NewCluster(tb, url, len(hosts), "[DEFAULT]", "log_file = "+tb.TempDir()+"/salvor.log", "use_stderr = false")
+	address := "127.0.0.1:" + gauge.FreePort(tb)
+	process := testkit.StartProgram(tb, cluster.Program, "api", "api", "--config-file", cluster.Conf, "--listen", address)
+	s := server{name: "salvor", url: "http://" + address, group: process.PID(), hosts: hosts}
+	s.await(tb)
+	testkit.Register(tb, s.url, "auto", hosts...)
+	return s
+}
+
+// await waits until the server answers.
+func (s *server) await(tb testing.TB) {
+	tb.Helper()
+	c := testkit.NewCaller(s.url)
+	defer c.Close()
+	testkit.Eventually(tb, 4*time.Minute, func() (bool, string) {
+		status, err := c.Do("GET", "/v1/segments", "")
+		return err == nil && status == 200, fmt.Sprintf("%s: %d %v", s.name, status, err)
+	})
 }
 
 // prepare makes the notifications that are listed.
@@ -123,10 +167,35 @@ func (s *server) prepare(tb testing.TB) {
 	s.one = "/v1/notifications/" + made.Notification.UUID
 }
 
+// round has each client ask again and again, over a connection of its own.
+func (s *server) round(tb testing.TB, o options, database int, r request) sample {
+	tb.Helper()
+	callers := make([]*testkit.Caller, o.clients)
+	for i := range callers {
+		callers[i] = testkit.NewCaller(s.url)
+		defer callers[i].Close()
+	}
+	used := func() [3]time.Duration {
+		return [3]time.Duration{gauge.CPU(tb, s.group), gauge.CPU(tb, database), gauge.OwnCPU(tb)}
+	}
+	before := used()
+	pace := gauge.Run(tb, o.clients, o.round, func(client int) error {
+		if err := r.ask(*s, callers[client], client); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		return nil
+	})
+	sum := sample{Pace: pace}
+	for i, u := range used() {
+		sum.cpu[i] = (u - before[i]) / time.Duration(len(pace.Took))
+	}
+	return sum
+}
+
 func get(path func(server) string) func(server, *testkit.Caller, int) error {
 	return func(s server, c *testkit.Caller, _ int) error {
 		status, err := c.Do("GET", path(s), "")
-		if err == nil && status != 200 {
+		if err == nil && (status != 200 || len(c.Body) == 0 || c.Body[len(c.Body)-1] != '}') {
 			err = fmt.Errorf("GET %s: %d %s", path(s), status, c.Body)
 		}
 		return err
@@ -135,44 +204,11 @@ func get(path func(server) string) func(server, *testkit.Caller, int) error {
 
 // create reports about an instance that nothing was reported about.
 func create(c *testkit.Caller, host string) error {
-	body := fmt.Sprintf(`{"notification": {"type": "VM", "hostname": %q, "generated_time": %q, "payload": `+
-		`{"event": "QEMU_GUEST_AGENT_ERROR", "vir_domain_event": "STOPPED_FAILED", "instance_uuid": %q}}}`,
-		host, time.Now().UTC().Format("2006-01-02T15:04:05.000000"), uuid.NewString())
+	body := `{"notification": {"type": "VM", "hostname": "` + host + `", "generated_time": "` + time.Now().UTC().Format("2006-01-02T15:04:05.000000") +
+		`", "payload": {"event": "QEMU_GUEST_AGENT_ERROR", "vir_domain_event": "STOPPED_FAILED", "instance_uuid": "` + uuid.NewString() + `"}}}`
 	status, err := c.Do("POST", "/v1/notifications", body)
 	if err == nil && status != 202 {
 		err = fmt.Errorf("POST /v1/notifications: %d %s", status, c.Body)
 	}
 	return err
-}
-
-// rate has each client ask again and again.
-func rate(tb testing.TB, o options, s server, ask func(server, *testkit.Caller, int) error) sample {
-	tb.Helper()
-	group, ctx := errgroup.WithContext(tb.Context())
-	var all sample
-	var mu sync.Mutex
-	began := time.Now()
-	for client := range o.clients {
-		group.Go(func() error {
-			c := testkit.NewCaller(s.url)
-			defer c.Close()
-			var took []time.Duration
-			for time.Since(began) < o.round && ctx.Err() == nil {
-				asked := time.Now()
-				if err := ask(s, c, client); err != nil {
-					return fmt.Errorf("%s: %w", s.name, err)
-				}
-				took = append(took, time.Since(asked))
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			all.took = append(all.took, took...)
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		tb.Fatal(err)
-	}
-	all.rate = float64(len(all.took)) / time.Since(began).Seconds()
-	return all
 }

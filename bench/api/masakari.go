@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	_ "embed"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,29 +15,26 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/salvor-ha/salvor/internal/testkit"
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 )
 
 //go:embed masakari_wsgi.py
 var masakariWSGI []byte
 
-// Debian runs 8 processes of 32 threads. But Masakari's locks fail across threads, so that reports were accepted and never
-// reached the engine; one thread each works.
-const masakariProcesses = "4"
-
 // packages hold Debian's Masakari and what it runs in.
 const packages = "masakari-api uwsgi-plugin-python3"
 
-// masakari starts Debian's API under uWSGI, as Debian does, over a database of its own with the hosts in one segment, and
-// returns where it answers. Its orders to the engine go to RabbitMQ, where nobody takes them. What is not there skips.
-func masakari(tb testing.TB, hosts []string) string {
+// startMasakari starts Debian's API under uWSGI, as Debian does, over a database of its own with the hosts in one segment. Its orders
+// to the engine go to RabbitMQ, where nobody takes them. What is not there skips. Debian installs 8 processes of 32 threads; but
+// Masakari's locks fail across threads, so that reports were accepted and never reached the engine.
+func startMasakari(tb testing.TB, database *gauge.Server, hosts []string, processes, threads string) server {
 	tb.Helper()
 	for _, program := range []string{"uwsgi_python3", "masakari-manage", "rabbitmqctl"} {
 		if _, err := exec.LookPath(program); err != nil {
 			tb.Skipf("SKIPPED: %s is not installed (apt-get install %s rabbitmq-server)", program, packages)
 		}
 	}
-	url := testkit.MariaDB(tb)
+	name := "masakari_" + processes + "_" + threads
 	dir := tb.TempDir()
 	conf := filepath.Join(dir, "masakari.conf")
 	write(tb, conf, []byte(fmt.Sprintf(`[DEFAULT]
@@ -48,7 +44,7 @@ os_region_name = RegionOne
 
 [database]
 connection = %s
-`, vhost(tb), url)))
+`, vhost(tb), database.Create(tb, name))))
 	paste, err := os.ReadFile("/etc/masakari/api-paste.ini")
 	if err != nil {
 		tb.Skipf("SKIPPED: Debian's masakari-api is not installed: %v", err)
@@ -56,10 +52,10 @@ connection = %s
 	write(tb, filepath.Join(dir, "api-paste.ini"), paste)
 	write(tb, filepath.Join(dir, "masakari_wsgi.py"), masakariWSGI)
 	run(tb, "masakari-manage", "--config-file", conf, "db", "sync")
-	register(tb, url, hosts)
+	register(tb, gauge.Open(tb, "mysql", "root@tcp("+database.Address+")/"+name), hosts)
 
-	port := freePort(tb)
-	cmd := exec.CommandContext(tb.Context(), "uwsgi_python3", "--http-socket", "127.0.0.1:"+port, "--processes", masakariProcesses, "--threads", "1",
+	port := gauge.FreePort(tb)
+	cmd := exec.CommandContext(tb.Context(), "uwsgi_python3", "--http-socket", "127.0.0.1:"+port, "--processes", processes, "--threads", threads,
 		"--wsgi-file", filepath.Join(dir, "masakari_wsgi.py"), "--master", "--lazy-apps", "--enable-threads", "--thunder-lock", "--die-on-term",
 		"--no-orphans", "--buffer-size", "65535", "--post-buffering", "65535", "--listen", "100", "--add-header", "Connection: close",
 		"--disable-logging", "--pyargv", "--config-file "+conf)
@@ -78,28 +74,14 @@ connection = %s
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with its workers
 		_ = cmd.Wait()
 	})
-	api := "http://127.0.0.1:" + port
-	c := testkit.NewCaller(api)
-	defer c.Close()
-	testkit.Eventually(tb, 4*time.Minute, func() (bool, string) {
-		status, err := c.Do("GET", "/v1/segments", "")
-		said, _ := os.ReadFile(log.Name())
-		return err == nil && status == 200, fmt.Sprintf("Masakari: %d %v\n%s", status, err, said)
-	})
-	return api
+	s := server{name: "Masakari " + processes + " × " + threads, url: "http://127.0.0.1:" + port, group: cmd.Process.Pid, hosts: hosts}
+	s.await(tb)
+	return s
 }
 
 // register writes a segment and its hosts, which Masakari itself would only do with a Nova.
-func register(tb testing.TB, url string, hosts []string) {
+func register(tb testing.TB, db *sql.DB, hosts []string) {
 	tb.Helper()
-	address := strings.TrimPrefix(url, "mysql+pymysql://root@")
-	at, name, _ := strings.Cut(address, "/")
-	name, _, _ = strings.Cut(name, "?")
-	db, err := sql.Open("mysql", "root@tcp("+at+")/"+name)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer db.Close()
 	segment := uuid.NewString()
 	insert := func(statement string, args ...any) {
 		tb.Helper()
@@ -138,15 +120,4 @@ func write(tb testing.TB, path string, text []byte) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		tb.Fatal(err)
 	}
-}
-
-func freePort(tb testing.TB) string {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }

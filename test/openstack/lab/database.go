@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,6 +37,10 @@ func (l *Lab) NewDatabase(ctx context.Context) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
+	var port int
+	if err := db.QueryRowContext(ctx, "SELECT @@port").Scan(&port); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	d := &Database{name: "salvor_" + strings.ToLower(rand.Text()[:12]), admin: db}
 	password := rand.Text()
 	for _, statement := range []string{
@@ -51,7 +56,7 @@ func (l *Lab) NewDatabase(ctx context.Context) (*Database, error) {
 			return nil, fmt.Errorf("making the database %s: %w", d.name, err)
 		}
 	}
-	d.URL = fmt.Sprintf("mysql+pymysql://%s:%s@127.0.0.1/%s?charset=utf8", d.name, password, d.name)
+	d.URL = fmt.Sprintf("mysql+pymysql://%s:%s@127.0.0.1:%d/%s?charset=utf8", d.name, password, port, d.name)
 	return d, nil
 }
 

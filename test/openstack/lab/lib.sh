@@ -11,6 +11,7 @@ export OSLAB_PASSWORD=${OSLAB_PASSWORD:-secret}   # of every account
 export OSLAB_HA_PORT=${OSLAB_HA_PORT:-15868}      # instance-ha endpoint in RegionOne
 export OSLAB_MASAKARI_PORT=${OSLAB_MASAKARI_PORT:-25868}  # Debian's Masakari
 export OSLAB_REPORT_INTERVAL=${OSLAB_REPORT_INTERVAL:-2}  # seconds between heartbeats
+export OSLAB_MYSQL_PORT=${OSLAB_MYSQL_PORT:-3306} # the MariaDB that is there, else an own one
 export OSLAB_DOWN_TIME=${OSLAB_DOWN_TIME:-10}     # silence after which a host is "down"
 
 state=$OSLAB_STATE
@@ -22,7 +23,7 @@ glance_port=9292
 nova_port=8774
 placement_port=8778
 neutron_port=9696
-mysql_port=3306
+mysql_port=$OSLAB_MYSQL_PORT
 rabbit_port=5672
 memcached_port=11211
 

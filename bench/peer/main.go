@@ -132,15 +132,18 @@ func settled(s contest.Sample) time.Duration { return s.Settled }
 // table writes what was measured.
 func table(w io.Writer, rows []row) {
 	fmt.Fprintln(w, "Seconds from the 202, median (least–greatest). first: to the first evacuate order; all: until the last instance was ACTIVE")
-	fmt.Fprintln(w, "elsewhere; settled: to finished; times: all, by salvor's; calls: to the cloud until then.")
+	fmt.Fprintln(w, "elsewhere; settled: to finished; times: all, by salvor's; calls: to the cloud until then; load: of the machine.")
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "instances\twho\truns\tfirst\tall\ttimes\tsettled\tcalls")
+	fmt.Fprintln(t, "instances\twho\truns\tfirst\tall\ttimes\tsettled\tcalls\tload")
 	for _, r := range rows {
 		for _, s := range append([]contest.Series{r.salvor}, r.peers...) {
+			if s.Failed > 0 {
+				fmt.Fprintf(t, "%d\t%s\t%d failed\n", r.count, s.Who, s.Failed)
+			}
 			if len(s.Samples) > 0 {
-				fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%.1f\t%s\t%d\n", r.count, s.Who, len(s.Samples), s.Spread(first), s.Spread(all),
-					s.Median(all).Seconds()/r.salvor.Median(all).Seconds(), s.Spread(settled), s.Calls())
+				fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%.1f\t%s\t%d\t%s\n", r.count, s.Who, len(s.Samples), s.Spread(first), s.Spread(all),
+					s.Median(all).Seconds()/r.salvor.Median(all).Seconds(), s.Spread(settled), s.Calls(), s.Loads())
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package contest
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/salvor-ha/salvor/test/openstack/lab"
@@ -50,6 +51,7 @@ type Sample struct {
 	Moved   time.Duration // from the first evacuate order until the last instance was active elsewhere
 	Settled time.Duration // from the 202 until there was nothing left to do
 	Calls   int           // to Nova and Keystone, from the 202 until moved
+	Load    float64       // the machine's load average of one minute at the end; 0 where there is none
 }
 
 // limit bounds one recovery; Masakari with its defaults needs 5 minutes for 20.
@@ -111,6 +113,7 @@ func measure(ctx context.Context, c Cloud, count int, who Contestant, traceFile 
 	s := Sample{
 		First: first.Sub(e.run.Started), Moved: allAway.Sub(first), Settled: e.at.Sub(e.run.Started),
 	}
+	s.Load = load()
 	s.Own = s.First - c.door().waited(e.run.Started, first)
 	for _, call := range c.door().since(e.run.Started) {
 		if call.Start.Before(allAway) {
@@ -118,4 +121,13 @@ func measure(ctx context.Context, c Cloud, count int, who Contestant, traceFile 
 		}
 	}
 	return s, nil
+}
+
+func load() float64 {
+	var one float64
+	text, err := os.ReadFile("/proc/loadavg")
+	if err == nil {
+		_, _ = fmt.Sscan(string(text), &one)
+	}
+	return one
 }

@@ -17,6 +17,8 @@ type Entrant struct {
 	Who  string
 	Runs int
 	Make func(ctx context.Context, c Cloud) (Contestant, error)
+	// MayFail: that it does not recover all is counted, not an error of the race.
+	MayFail bool
 }
 
 // Race lets the entrants recover the same number of instances, at most runs times each, in turn, so that a drift of the machine
@@ -32,12 +34,17 @@ func Race(ctx context.Context, c Cloud, count, runs int, traces string, entrants
 				continue
 			}
 			s, err := once(ctx, c, count, n, traces, e)
+			if err != nil && e.MayFail && ctx.Err() == nil {
+				all[i].Failed++
+				fmt.Fprintf(os.Stderr, "%s %s on %s, %d instances, run %d: failed: %v\n", time.Now().Format(time.TimeOnly), e.Who, c.Name(), count, n+1, err)
+				continue
+			}
 			if err != nil {
 				return all, fmt.Errorf("%s on %s, %d instances: %w", e.Who, c.Name(), count, err)
 			}
 			all[i].Samples = append(all[i].Samples, s)
-			fmt.Fprintf(os.Stderr, "%s %s, %d instances, run %d: first order after %.2f s (own %.2f s), all moved %.2f s later, settled after %.2f s, %d calls\n",
-				time.Now().Format(time.TimeOnly), e.Who+" on "+c.Name(), count, n+1, s.First.Seconds(), s.Own.Seconds(), s.Moved.Seconds(), s.Settled.Seconds(), s.Calls)
+			fmt.Fprintf(os.Stderr, "%s %s, %d instances, run %d: first order after %.2f s (own %.2f s), all moved %.2f s later, settled after %.2f s, %d calls, load %.0f\n",
+				time.Now().Format(time.TimeOnly), e.Who+" on "+c.Name(), count, n+1, s.First.Seconds(), s.Own.Seconds(), s.Moved.Seconds(), s.Settled.Seconds(), s.Calls, s.Load)
 		}
 	}
 	return all, nil
@@ -65,6 +72,7 @@ func once(ctx context.Context, c Cloud, count, n int, traces string, e Entrant) 
 type Series struct {
 	Who     string
 	Samples []Sample
+	Failed  int // recoveries, not among the samples
 }
 
 func (s Series) sorted(of func(Sample) time.Duration) []time.Duration {
@@ -92,6 +100,15 @@ func (s Series) Spread(of func(Sample) time.Duration) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.2f (%.2f–%.2f)", s.Median(of).Seconds(), all[0].Seconds(), all[len(all)-1].Seconds())
+}
+
+// Loads are the least and the greatest load of the machine.
+func (s Series) Loads() string {
+	var all []float64
+	for _, sample := range s.Samples {
+		all = append(all, sample.Load)
+	}
+	return fmt.Sprintf("%.0f–%.0f", slices.Min(all), slices.Max(all))
 }
 
 // Calls is the median of the calls that the cloud got.

@@ -26,7 +26,7 @@ type server struct {
 	url func(database string) string
 }
 
-// mariadbSocket is where Debian's MariaDB listens for root.
+// mariadbSocket is where Debian's MariaDB listens for root. SALVOR_TEST_MARIADB is the address of another one.
 const mariadbSocket = "/run/mysqld/mysqld.sock"
 
 var mariadb = server{
@@ -34,6 +34,9 @@ var mariadb = server{
 	run: func(ctx context.Context, statements ...string) error {
 		cfg := mysql.NewConfig()
 		cfg.User, cfg.Net, cfg.Addr = "root", "unix", mariadbSocket
+		if other := os.Getenv("SALVOR_TEST_MARIADB"); other != "" {
+			cfg.Net, cfg.Addr = "tcp", other
+		}
 		c, err := mysql.NewConnector(cfg)
 		if err != nil {
 			return err
@@ -48,6 +51,9 @@ var mariadb = server{
 		return nil
 	},
 	url: func(database string) string {
+		if other := os.Getenv("SALVOR_TEST_MARIADB"); other != "" {
+			return "mysql+pymysql://root@" + other + "/" + database + "?charset=utf8"
+		}
 		return "mysql+pymysql://root@/" + database + "?charset=utf8&unix_socket=" + url.QueryEscape(mariadbSocket)
 	},
 }

@@ -43,6 +43,9 @@ func startSalvor(ctx context.Context, binary, dir, conf string) (*process, error
 	if err != nil {
 		return nil, err
 	}
+	if binary, err = filepath.Abs(binary); err != nil { // it runs in dir
+		return nil, err
+	}
 	conf += fmt.Sprintf("\n[DEFAULT]\nmasakari_api_listen = 127.0.0.1\nmasakari_api_listen_port = %d\n", port)
 	file := filepath.Join(dir, "masakari.conf")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {

@@ -112,7 +112,7 @@ func HasNone(err error) bool { return errors.Is(err, errNoGalera) }
 func (g *Galera) make() error {
 	first := filepath.Join(g.dir, "node-1")
 	if err := run("mariadb-install-db", "--no-defaults", "--datadir="+first, "--innodb-log-file-size=16M",
-		"--auth-root-authentication-method=normal", "--skip-test-db"); err != nil {
+		"--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir="+g.dir); err != nil {
 		return err
 	}
 	ports, err := freePorts(4 * len(g.Nodes))
@@ -128,7 +128,7 @@ func (g *Galera) make() error {
 		client, group, ist, sst := ports[4*i], ports[4*i+1], ports[4*i+2], ports[4*i+3]
 		n.Address = fmt.Sprintf("127.0.0.1:%d", client)
 		n.args = []string{
-			"--no-defaults", "--datadir=" + n.dir, fmt.Sprintf("--port=%d", client), "--bind-address=127.0.0.1",
+			"--no-defaults", "--datadir=" + n.dir, "--tmpdir=" + g.dir, fmt.Sprintf("--port=%d", client), "--bind-address=127.0.0.1",
 			"--socket=" + filepath.Join(n.dir, "s"), "--pid-file=" + filepath.Join(n.dir, "pid"), "--log-error=" + n.dir + ".log",
 			"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=16M",
 			"--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--wsrep-on=ON", "--wsrep-provider=" + galeraProvider,

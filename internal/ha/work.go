@@ -157,6 +157,7 @@ type Peer struct {
 	OpenIncident bool // it has an open COMPUTE_HOST STOPPED notification
 	Claimed      bool // salvor holds forced_down of a host recovery on it: not returned yet
 	Operator     bool // on maintenance by an operator: not counted at all
+	StorageError bool // its storage has an open episode: nothing may be sent there
 }
 
 // Engine is an engine process as the others see it.

@@ -55,6 +55,8 @@ func (t *turn) unfit(p ha.Peer) (ha.Service, string) {
 	switch {
 	case p.OnMaintenance:
 		return svc, "on maintenance"
+	case p.StorageError: // it would be put to work, and back into scheduling, with the disk that failed
+		return svc, "with failed storage"
 	case p.ReservedFor != 0 && p.ReservedFor != t.Unit.ID:
 		return svc, "used by another recovery"
 	case !known:

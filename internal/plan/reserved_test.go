@@ -96,11 +96,13 @@ func TestReservedHostsPassedOver(t *testing.T) {
 	w.peer("compute-2").OnMaintenance = true
 	w.notice("compute-3")
 	w.service("compute-4").ForcedDown, w.service("compute-4").Up = true, false
+	w.addHost(7)
+	w.spare("compute-7").StorageError = true
 	w.addHost(6)
 	w.peer("compute-6").OnMaintenance = true // no spare at all: not named
 	w.rules.BrakePercent = 0
 	w.run(10 * time.Minute)
-	w.waiting("waiting for room: no reserved host is left: compute-2 on maintenance, compute-3 down, compute-4 down, compute-5 used by another recovery")
+	w.waiting("waiting for room: no reserved host is left: compute-2 on maintenance, compute-3 down, compute-4 down, compute-5 used by another recovery, compute-7 with failed storage")
 	if strings.Contains(text(w.unit.Notification.Message), "compute-6") {
 		t.Error("a host that is no spare is named")
 	}

@@ -42,20 +42,20 @@ func (s *Store) Outlook(ctx context.Context, segment string) (ha.Outlook, error)
 		if err := db.NewRaw(claimsQuery, -1, "", segment).Scan(ctx, &claims); err != nil {
 			return err
 		}
-		var downs []string
-		if err := db.NewRaw(downQuery, segment).Scan(ctx, &downs); err != nil {
+		down, err := hostsBy(ctx, db, downQuery, segment)
+		if err != nil {
 			return err
 		}
-		down := make(map[string]bool, len(downs))
-		for _, uuid := range downs {
-			down[uuid] = true
+		failed, err := hostsBy(ctx, db, failedQuery, segment)
+		if err != nil {
+			return err
 		}
 		peers := make([]ha.Host, len(hosts))
 		for i, h := range hosts {
 			peers[i] = h.host()
 		}
 		o.Claims = claimsFrom(claims)
-		o.Peers = rules.Peers(peers, o.Claims, down)
+		o.Peers = rules.Peers(peers, o.Claims, down, failed)
 		return db.NewRaw(startsQuery, segment, literal(o.Now.Add(-rules.RateWindow))).Scan(ctx, &o.RecentStarts)
 	})
 	return o, err

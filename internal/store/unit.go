@@ -93,6 +93,23 @@ const downQuery = `SELECT DISTINCT source_host_uuid FROM notifications WHERE del
 AND type = 'COMPUTE_HOST' AND event = 'STOPPED'
 AND source_host_uuid IN (SELECT uuid FROM hosts WHERE failover_segment_id = ? AND deleted = 0)`
 
+// failedQuery finds the hosts of a segment whose storage is in error.
+const failedQuery = `SELECT host_uuid FROM host_health WHERE state = 'error'
+AND host_uuid IN (SELECT uuid FROM hosts WHERE failover_segment_id = ? AND deleted = 0)`
+
+// hostsBy are the hosts that a query names for a segment.
+func hostsBy(ctx context.Context, db bun.IDB, query, segment string) (map[string]bool, error) {
+	var uuids []string
+	if err := db.NewRaw(query, segment).Scan(ctx, &uuids); err != nil {
+		return nil, err
+	}
+	hosts := make(map[string]bool, len(uuids))
+	for _, uuid := range uuids {
+		hosts[uuid] = true
+	}
+	return hosts, nil
+}
+
 func (s *Store) loadPeers(ctx context.Context, tx bun.Tx, u *ha.Unit) error {
 	var hosts []hostRow
 	if err := tx.NewSelect().Model(&hosts).Where("failover_segment_id = ? AND deleted = 0", u.SegmentUUID).
@@ -103,8 +120,12 @@ func (s *Store) loadPeers(ctx context.Context, tx bun.Tx, u *ha.Unit) error {
 	if err := tx.NewRaw(claimsQuery, u.ID, u.HostUUID, u.SegmentUUID).Scan(ctx, &rows); err != nil {
 		return err
 	}
-	var downs []string
-	if err := tx.NewRaw(downQuery, u.SegmentUUID).Scan(ctx, &downs); err != nil {
+	down, err := hostsBy(ctx, tx, downQuery, u.SegmentUUID)
+	if err != nil {
+		return err
+	}
+	failed, err := hostsBy(ctx, tx, failedQuery, u.SegmentUUID)
+	if err != nil {
 		return err
 	}
 	claims := claimsFrom(rows)
@@ -113,15 +134,11 @@ func (s *Store) loadPeers(ctx context.Context, tx bun.Tx, u *ha.Unit) error {
 			u.Claims = append(u.Claims, c)
 		}
 	}
-	down := make(map[string]bool, len(downs))
-	for _, uuid := range downs {
-		down[uuid] = true
-	}
 	peers := make([]ha.Host, len(hosts))
 	for i, h := range hosts {
 		peers[i] = h.host()
 	}
-	u.Peers = rules.Peers(peers, claims, down)
+	u.Peers = rules.Peers(peers, claims, down, failed)
 	return nil
 }
 

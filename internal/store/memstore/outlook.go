@@ -34,7 +34,7 @@ func (s *Store) Outlook(ctx context.Context, segment string) (o ha.Outlook, err 
 				down[n.SourceHostUUID] = true
 			}
 		}
-		o.Peers = rules.Peers(hosts, o.Claims, down)
+		o.Peers = rules.Peers(hosts, o.Claims, down, t.failedStorage())
 		since := t.now.Add(-rules.RateWindow)
 		for _, w := range t.started[segment] {
 			if w.StartedAt != nil && !w.StartedAt.Before(since) {

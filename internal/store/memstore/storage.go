@@ -48,6 +48,15 @@ func (t *tx) liveHost(uuid string) (ha.Host, error) {
 	return h.Host, nil
 }
 
+// failedStorage are the hosts whose storage is in error.
+func (t *tx) failedStorage() map[string]bool {
+	failed := map[string]bool{}
+	for uuid, h := range t.storage.health {
+		failed[uuid] = h.State == ha.HealthError
+	}
+	return failed
+}
+
 func (t *tx) healthOf(host string) ha.HostHealth {
 	h, known := t.storage.health[host]
 	if !known {

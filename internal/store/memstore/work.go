@@ -231,7 +231,7 @@ func (t *tx) loadPeers(w *work, u *ha.Unit) {
 			down[n.SourceHostUUID] = true
 		}
 	}
-	u.Peers = rules.Peers(peers, claims, down)
+	u.Peers = rules.Peers(peers, claims, down, t.failedStorage())
 	for _, c := range t.claims {
 		if c.HostUUID == w.HostUUID || c.WorkID == w.ID {
 			u.Claims = append(u.Claims, *c)

@@ -39,8 +39,8 @@ func OperatorClaim(host string) ha.Claim {
 }
 
 // Peers are the hosts of a segment as the brake sees them. claims are those of all these hosts, down the hosts with an
-// open COMPUTE_HOST STOPPED notification.
-func Peers(hosts []ha.Host, claims []ha.Claim, down map[string]bool) []ha.Peer {
+// open COMPUTE_HOST STOPPED notification, failed those whose storage is in error.
+func Peers(hosts []ha.Host, claims []ha.Claim, down, failed map[string]bool) []ha.Peer {
 	byHost := make(map[string][]ha.Claim)
 	for _, c := range claims {
 		byHost[c.HostUUID] = append(byHost[c.HostUUID], c)
@@ -52,6 +52,7 @@ func Peers(hosts []ha.Host, claims []ha.Claim, down map[string]bool) []ha.Peer {
 			OpenIncident: down[h.UUID],
 			Claimed:      claimedByRecovery(byHost[h.UUID]),
 			Operator:     ha.OperatorMaintenance(h, byHost[h.UUID]),
+			StorageError: failed[h.UUID],
 		})
 	}
 	return peers

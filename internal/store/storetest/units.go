@@ -103,13 +103,15 @@ func peers(f *fixture) {
 		ha.PutClaim{Claim: ha.Claim{HostUUID: mine.UUID, What: ha.WhatMaintenance, Reason: ha.ReasonRecovery}})
 	_, err := f.UpdateHost(f.ctx, s, theirs.UUID, ha.HostPatch{OnMaintenance: ptr(true)})
 	f.must(err)
+	_, err = f.FailStorage(f.ctx, ha.Fail{HostUUID: busy.UUID, EpisodeUUID: id(), Radius: []ha.ObjectKind{ha.ObjectInstance}, By: "op"})
+	f.must(err)
 	want := map[string]ha.Peer{
-		h.Name: {OpenIncident: true}, dying.Name: {OpenIncident: true}, started.Name: {}, busy.Name: {},
+		h.Name: {OpenIncident: true}, dying.Name: {OpenIncident: true}, started.Name: {}, busy.Name: {StorageError: true},
 		claimed.Name: {Claimed: true}, mine.Name: {}, theirs.Name: {Operator: true},
 	}
 	got := map[string]ha.Peer{}
 	for _, p := range f.load(l).Peers {
-		got[p.Name] = ha.Peer{OpenIncident: p.OpenIncident, Claimed: p.Claimed, Operator: p.Operator}
+		got[p.Name] = ha.Peer{OpenIncident: p.OpenIncident, Claimed: p.Claimed, Operator: p.Operator, StorageError: p.StorageError}
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		f.Fatalf("peers differ:\n%s", d)

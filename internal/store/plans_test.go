@@ -15,48 +15,180 @@ import (
 	"github.com/salvor-ha/salvor/internal/store"
 )
 
-// TestQueryPlans: on tables of some thousand rows, every hot statement goes by an index on every database.
-func TestQueryPlans(t *testing.T) {
+// tables is a database whose statements are heard and explained.
+type tables struct {
+	*testing.T
+	*store.Store
+	kind string // sqlite, mysql, postgresql
+	spy  *spy
+	pool *sql.DB
+}
+
+// onTables runs a test on an empty database of each kind.
+func onTables(t *testing.T, run func(d *tables)) {
 	servers(t, func(t *testing.T, url string, open func(*testing.T, store.Config) *store.Store) {
-		spy := &spy{}
-		s := open(t, store.Config{URL: url, Wrap: spy.wrap})
-		if err := s.Sync(t.Context()); err != nil {
+		d := &tables{T: t, spy: &spy{}}
+		d.Store = open(t, store.Config{URL: url, Wrap: d.spy.wrap})
+		if err := d.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		pool := spy.pool()
-		defer pool.Close()
-		kind, _, _ := strings.Cut(url, "+")
-		kind, _, _ = strings.Cut(kind, ":")
-		d := seed(t, kind, pool)
-		for _, hot := range hotPaths(t.Context(), s, d) {
-			heard := spy.record(func() {
-				if err := hot.run(); err != nil {
-					t.Fatalf("%s: %v", hot.name, err)
-				}
-			})
-			found := map[string]bool{}
-			for _, query := range apart(t, kind, heard) {
-				if !explainable(query) {
-					continue
-				}
-				plan := explain(t, kind, pool, query)
-				if scan := fullScan(kind, plan); scan != "" {
-					t.Errorf("%s reads a whole table (%s):\n%s\n%s", hot.name, scan, query, plan)
-				}
-				if strings.HasSuffix(hot.name, "by marker") && strings.Contains(query, "ORDER BY") && kind == "mysql" && !strings.Contains(plan, "type=range") {
-					t.Errorf("%s reads an index from its beginning:\n%s\n%s", hot.name, query, plan)
-				}
-				for _, index := range hot.indexes {
-					for either := range strings.SplitSeq(index, "|") {
-						found[index] = found[index] || strings.Contains(plan, either)
-					}
+		d.pool = d.spy.pool()
+		defer d.pool.Close()
+		d.kind, _, _ = strings.Cut(url, ":")
+		d.kind, _, _ = strings.Cut(d.kind, "+")
+		run(d)
+	})
+}
+
+// rowID is the uuid of a row of a kind.
+func rowID(kind byte, n int) string { return fmt.Sprintf("%c0000000-0000-4000-8000-%012d", kind, n) }
+
+// fill writes n rows.
+func (d *tables) fill(table, columns string, n int, row func(i int) string) {
+	d.Helper()
+	for from := 0; from < n; from += 1000 {
+		var values []string
+		for i := from; i < min(n, from+1000); i++ {
+			values = append(values, "("+row(i)+")")
+		}
+		if _, err := d.pool.Exec("INSERT INTO " + table + " (" + columns + ") VALUES " + strings.Join(values, ", ")); err != nil {
+			d.Fatal(err)
+		}
+	}
+}
+
+// boolean is how a dialect writes one.
+func (d *tables) boolean(b bool) string {
+	switch {
+	case d.kind == "postgresql":
+		return strings.ToUpper(fmt.Sprint(b))
+	case b:
+		return "1"
+	default:
+		return "0"
+	}
+}
+
+func sqlTime(t time.Time) string { return t.UTC().Format("'2006-01-02 15:04:05.000000'") }
+
+// heard is a statement and how the database carries it out.
+type heard struct{ query, plan string }
+
+// explained runs something and explains each of its statements that goes by a condition. None may read a table whole, but for those that
+// whole names by their aliases and names: they have a row or a few per host.
+func (d *tables) explained(name string, run func() error, whole ...string) (all []heard, statements int) {
+	d.Helper()
+	queries := d.spy.record(func() {
+		if err := run(); err != nil {
+			d.Fatalf("%s: %v", name, err)
+		}
+	})
+	for _, query := range apart(d.T, d.kind, queries) {
+		if !explainable(query) {
+			continue
+		}
+		plan := explain(d.T, d.kind, d.pool, query)
+		for _, scan := range scans(d.kind, plan) {
+			if !slices.ContainsFunc(whole, func(w string) bool { return strings.Contains(scan+" ", w+" ") }) {
+				d.Errorf("%s reads a whole table (%s):\n%.900s\n%s", name, scan, query, plan)
+			}
+		}
+		all = append(all, heard{query, plan})
+	}
+	return all, len(queries)
+}
+
+// uses checks that one of the statements goes by each of the indexes; of "a|b" either will do.
+func (d *tables) uses(name string, all []heard, indexes ...string) {
+	d.Helper()
+	for _, index := range indexes {
+		if !slices.ContainsFunc(all, func(h heard) bool {
+			return slices.ContainsFunc(strings.Split(index, "|"), func(i string) bool { return strings.Contains(h.plan, i) })
+		}) {
+			d.Errorf("%s does not use %s", name, index)
+		}
+	}
+}
+
+// TestQueryPlans: on tables of some thousand rows, every hot statement goes by an index on every database.
+func TestQueryPlans(t *testing.T) {
+	onTables(t, func(d *tables) {
+		for _, hot := range hotPaths(d.Context(), d.Store, d.seed()) {
+			all, _ := d.explained(hot.name, hot.run)
+			for _, h := range all {
+				if strings.HasSuffix(hot.name, "by marker") && strings.Contains(h.query, "ORDER BY") && d.kind == "mysql" && !strings.Contains(h.plan, "type=range") {
+					d.Errorf("%s reads an index from its beginning:\n%s\n%s", hot.name, h.query, h.plan)
 				}
 			}
-			for _, index := range hot.indexes {
-				if !found[index] {
-					t.Errorf("%s does not use %s", hot.name, index)
-				}
+			d.uses(hot.name, all, hot.indexes...)
+		}
+	})
+}
+
+// TestStoragePlans: what a turn of a storage unit, an agent's report and the metrics read of thousands of hosts goes by indexes. The checks and
+// the health, a few rows per host, are read whole where all hosts are counted; past episodes never are.
+func TestStoragePlans(t *testing.T) {
+	onTables(t, func(d *tables) {
+		const segments, hosts, episodes = 50, 3000, 12000
+		at := sqlTime(time.Now().Add(-time.Hour))
+		d.fill("failover_segments", "created_at, uuid, name, name_key, service_type, recovery_method, enabled", segments, func(i int) string {
+			return fmt.Sprintf("%s, '%s', 's%d', 'S%[3]d', 'C', 'auto', %[4]s", at, rowID('a', i), i, d.boolean(true))
+		})
+		d.fill("hosts", "created_at, uuid, name, name_key, reserved, type, control_attributes, failover_segment_id, on_maintenance", hosts, func(i int) string {
+			return fmt.Sprintf("%s, '%s', 'h%d', 'H%[3]d', %[4]s, 'C', 'x', '%[5]s', %[4]s", at, rowID('b', i), i, d.boolean(false), rowID('a', i%segments))
+		})
+		d.fill("host_health", "host_uuid, state, epoch, seq, reported_at, agent_url, total_bytes, free_bytes, held_by, held_why", hosts, func(i int) string {
+			return fmt.Sprintf("'%s', 'ok', 1, 1, %s, '', 0, 0, '', ''", rowID('b', i), at)
+		})
+		d.fill("host_checks", "host_uuid, resource, path, kinds, status, detail, filesystem_id, checked_at", 2*hosts, func(i int) string {
+			return fmt.Sprintf("'%s', 'r%d', '/', 'instance', 'ok', '', 'f%d', %s", rowID('b', i/2), i%2, i/4, at)
+		})
+		d.fill("episodes", "uuid, host_uuid, segment_uuid, radius, version, opened_at, opened_by, why, held_by, held_why, waived_by, cleared_at, cleared_by, clear_reason, "+
+			"reset_instances, cleared, braked, waiting, service, ended_at, ended, touch", episodes, func(i int) string {
+			return fmt.Sprintf("'%s', '%s', '%s', 'instance', 1, %s, 'agent', '', '', '', '', %[4]s, 'op', '', %[5]s, %[6]d, '', '', '', %[4]s, %[6]d, 0",
+				rowID('c', i), rowID('b', i%hosts), rowID('a', 0), at, d.boolean(false), i+1)
+		})
+		d.fill("claims", "host_uuid, what, reason, detail, work_id, since", hosts, func(i int) string {
+			return fmt.Sprintf("'%s', 'disabled', 'recovery', 'x', %d, %s", rowID('b', i), i+1, at)
+		})
+		analyze(t, d.kind, d.pool, "claims", "host_health", "host_checks", "episodes", "hosts")
+		report := func(status ha.CheckStatus, seq int64) func() error {
+			return func() error {
+				_, err := d.ReportStorage(d.Context(), ha.AgentReport{HostUUID: rowID('b', 7), EpisodeUUID: uuid.NewString(), TicketKey: []byte("k"), Epoch: 1, Seq: seq,
+					Checks: []ha.Check{{Resource: "r0", Path: "/", Kinds: []ha.ObjectKind{ha.ObjectInstance}, Status: status, FilesystemID: "f3", CheckedAt: time.Now()}}})
+				return err
 			}
+		}
+		all, _ := d.explained("a report", report(ha.CheckOK, 2))
+		d.uses("a report", all, "host_checks_filesystem_idx")
+		if err := report(ha.CheckIOError, 3)(); err != nil {
+			t.Fatal(err)
+		}
+		poll, err := d.Poll(d.Context(), "me")
+		if err != nil || len(poll.Units) != 1 {
+			t.Fatalf("%v: %+v", err, poll)
+		}
+		seen := poll.Units[0]
+		lease, _, err := d.Claim(d.Context(), ha.ClaimRequest{Owner: "me", TTL: time.Minute, WorkID: seen.WorkID, Epoch: seen.Epoch, Beat: seen.Beat})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var u ha.Unit
+		all, _ = d.explained("a turn", func() (err error) {
+			u, err = d.Load(d.Context(), &lease)
+			return err
+		}, "SCAN c", "table=c", "Seq Scan on host_checks c", "SCAN h", "table=h", "Seq Scan on hosts h")
+		d.uses("a turn", all, "host_checks_filesystem_idx", "uniq_episodes0host_uuid0cleared|episodes_open_idx")
+		if st := u.Storage; st == nil || len(st.Sharers) != 2 || st.Hosts[ha.ObjectInstance] != hosts || st.Failing[ha.ObjectInstance] != 1 {
+			t.Errorf("the turn sees %+v", st)
+		}
+		var c ha.StorageCounts
+		d.explained("the metrics", func() (err error) {
+			c, err = d.StorageCounts(d.Context())
+			return err
+		}, "SCAN r", "table=r", "Seq Scan on host_health r", "SCAN h", "table=h", "Seq Scan on hosts h")
+		if len(c.Silent) == 0 || c.Open != 1 || c.Hosts[ha.HealthMissing] != hosts-1 {
+			t.Errorf("the metrics are %d silent, %d open, %v", len(c.Silent), c.Open, c.Hosts)
 		}
 	})
 }
@@ -197,25 +329,12 @@ type seeded struct {
 }
 
 // seed fills the tables with some thousand rows each, most of them of the past.
-func seed(t *testing.T, kind string, pool *sql.DB) seeded {
-	t.Helper()
+func (d *tables) seed() seeded {
+	d.Helper()
 	const segments, hosts, notes = 50, 3000, 12000
-	yes, no := "TRUE", "FALSE"
-	u := func(kind byte, n int) string { return fmt.Sprintf("%c0000000-0000-4000-8000-%012d", kind, n) }
-	rows := func(table, columns string, n int, row func(i int) string) {
-		t.Helper()
-		for from := 0; from < n; from += 1000 {
-			var values []string
-			for i := from; i < min(n, from+1000); i++ {
-				values = append(values, "("+row(i)+")")
-			}
-			if _, err := pool.Exec("INSERT INTO " + table + " (" + columns + ") VALUES " + strings.Join(values, ", ")); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	yes, no, u, rows := d.boolean(true), d.boolean(false), rowID, d.fill
 	at := func(i int) string {
-		return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(i) * time.Minute).Format("'2006-01-02 15:04:05.000000'")
+		return sqlTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(i) * time.Minute))
 	}
 	rows("failover_segments", "created_at, uuid, name, name_key, service_type, recovery_method, enabled", segments, func(i int) string {
 		return fmt.Sprintf("%s, '%s', 's%d', 'S%[3]d', 'C', 'auto', %[4]s", at(i), u('a', i), i, yes)
@@ -269,7 +388,7 @@ func seed(t *testing.T, kind string, pool *sql.DB) seeded {
 		}
 		return fmt.Sprintf("'%s', 'other', 1, 1, 5000", sink)
 	})
-	analyze(t, kind, pool)
+	analyze(d.T, d.kind, d.pool, "hosts", "notifications", "vmoves", "work", "journal", "claims", "engines", "outbox", "outbox_shippers")
 	host := (notes - 1) % hosts
 	return seeded{
 		fresh: ha.Fresh{
@@ -279,14 +398,14 @@ func seed(t *testing.T, kind string, pool *sql.DB) seeded {
 	}
 }
 
-func analyze(t *testing.T, kind string, pool *sql.DB) {
+func analyze(t *testing.T, kind string, pool *sql.DB, tables ...string) {
 	t.Helper()
 	var statements []string
 	switch kind {
 	case "postgresql":
 		statements = []string{"ANALYZE"}
 	case "mysql": // as it does by itself; SQLite never does
-		for _, table := range []string{"hosts", "notifications", "vmoves", "work", "journal", "claims", "engines", "outbox", "outbox_shippers"} {
+		for _, table := range tables {
 			statements = append(statements, "ANALYZE TABLE "+table)
 		}
 	}
@@ -319,7 +438,7 @@ func apart(t *testing.T, kind string, heard []string) []string {
 
 func explainable(query string) bool {
 	verb := strings.TrimLeft(strings.Fields(query)[0], "(")
-	return (verb == "SELECT" || verb == "UPDATE" || verb == "DELETE") && strings.Contains(query, "WHERE")
+	return (verb == "SELECT" || verb == "UPDATE" || verb == "DELETE") && (strings.Contains(query, "WHERE") || strings.Contains(query, "JOIN "))
 }
 
 // explain returns the plan of a statement as text, a step per line. PostgreSQL is asked twice: small tables it rightly reads
@@ -332,7 +451,7 @@ func explain(t *testing.T, kind string, pool *sql.DB, query string) string {
 	case "mysql":
 		return ask(t, pool, "EXPLAIN "+query)
 	}
-	if scan := fullScan("growing", ask(t, pool, "EXPLAIN "+query)); scan != "" {
+	for _, scan := range scans("growing", ask(t, pool, "EXPLAIN "+query)) {
 		t.Errorf("a table that grows for ever is read whole (%s):\n%s", scan, query)
 	}
 	return ask(t, pool, "SET enable_seqscan = off; EXPLAIN "+query)
@@ -369,9 +488,9 @@ func ask(t *testing.T, pool *sql.DB, query string) string {
 	return plan.String()
 }
 
-// fullScan returns the step of a plan that reads a whole table, "" when none does. Derived tables are bounded by what makes
+// scans are the steps of a plan that read a whole table. Derived tables are bounded by what makes
 // them; failover_segments is small.
-func fullScan(kind, plan string) string {
+func scans(kind, plan string) (found []string) {
 	for line := range strings.Lines(plan) {
 		line = strings.TrimSpace(line)
 		bad := false
@@ -383,15 +502,15 @@ func fullScan(kind, plan string) string {
 		case "mysql":
 			bad = strings.Contains(line, " type=ALL ") && !strings.Contains(line, "table=<")
 		case "growing":
-			for _, table := range []string{"notifications", "vmoves", "work", "journal"} {
+			for _, table := range []string{"notifications", "vmoves", "work", "journal", "episodes", "episode_items", "blob_transfers"} {
 				bad = bad || strings.Contains(line, "Seq Scan on "+table+" ")
 			}
 		default:
 			bad = strings.Contains(line, "Seq Scan on ")
 		}
 		if bad {
-			return line
+			found = append(found, line)
 		}
 	}
-	return ""
+	return found
 }

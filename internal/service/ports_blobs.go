@@ -23,4 +23,7 @@ type BlobStore interface {
 	DropLocation(ctx context.Context, d ha.DropLocation) error
 	// AgentOrders derives from the rows what is open for a host, by its uuid; copies that were hashed last before then are to be hashed.
 	AgentOrders(ctx context.Context, host string, verifiedBefore time.Time) ([]ha.AgentOrder, error)
+	// NewTransfers returns the targets (uuids) of transfers with ids above after, of the first some hundred, and the last one's id; after
+	// below 0: none, and the newest one's id. It is one statement by the primary key, asked ten times a second.
+	NewTransfers(ctx context.Context, after int64) (targets []string, last int64, err error)
 }

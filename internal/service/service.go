@@ -37,6 +37,8 @@ type Service struct {
 	store   Store
 	compute ComputeServices
 	cfg     Config
+
+	arrivals arrivals
 }
 
 // New returns a service over the store and Nova.
@@ -50,7 +52,7 @@ func New(store Store, compute ComputeServices, cfg Config) *Service {
 	if cfg.Fenced == nil {
 		cfg.Fenced = func(string) bool { return false }
 	}
-	return &Service{store: store, compute: compute, cfg: cfg}
+	return &Service{store: store, compute: compute, cfg: cfg, arrivals: arrivals{store: store, waiting: map[chan struct{}]string{}, last: -1}}
 }
 
 func newUUID() string { return uuid.NewString() }

@@ -102,12 +102,15 @@ func (s *Service) WaitOrders(ctx context.Context, host ha.Host, wait time.Durati
 	defer end.Stop()
 	looks := time.NewTicker(ordersLook)
 	defer looks.Stop()
+	came := s.arrivals.join(ctx, host.UUID)
+	defer s.arrivals.leave(came)
 	for {
 		orders, err := s.Orders(ctx, host.UUID)
 		if err != nil || wait <= 0 || changed(orders) {
 			return orders, err
 		}
 		select {
+		case <-came:
 		case <-looks.C:
 		case <-end.C:
 			return orders, nil

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ type BlobBackend interface {
 	DropLocation(ctx context.Context, d ha.DropLocation) error
 	BlobCounts(ctx context.Context) (ha.BlobCounts, error)
 	AgentOrders(ctx context.Context, host string, verifiedBefore time.Time) ([]ha.AgentOrder, error)
+	NewTransfers(ctx context.Context, after int64) (targets []string, last int64, err error)
 }
 
 // blobCloud is some hosts with agents, and the replicator in the hands of one engine.
@@ -102,12 +104,32 @@ func (c *blobCloud) look() ha.Unit {
 	return c.load(c.lease)
 }
 
-// pass is one of the replicator's.
+// pass is one of the replicator's. Who waits for orders sees each transfer that it begins, once.
 func (c *blobCloud) pass() blob.Decision {
 	c.Helper()
 	u := c.look()
 	d := blob.Decide(*u.Blobs, blobRules, u.Now, id)
+	_, before, err := c.NewTransfers(c.ctx, -1)
+	c.must(err)
 	c.commit(c.lease, d.Changes...)
+	var begun []string
+	for _, change := range d.Changes {
+		if p, is := change.(ha.PlanBlob); is {
+			for _, t := range p.Start {
+				begun = append(begun, t.To)
+			}
+		}
+	}
+	seen, last, err := c.NewTransfers(c.ctx, before)
+	c.must(err)
+	slices.Sort(begun)
+	slices.Sort(seen)
+	if !slices.Equal(seen, begun) {
+		c.Fatalf("new transfers to %v are seen, and those to %v were begun", seen, begun)
+	}
+	if again, _, err := c.NewTransfers(c.ctx, last); err != nil || len(again) != 0 {
+		c.Fatalf("new transfers to %v are seen again (%v)", again, err)
+	}
 	return d
 }
 

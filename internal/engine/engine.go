@@ -205,10 +205,13 @@ func (e *Engine) look(ctx, hard context.Context) bool {
 	}
 	for _, s := range poll.Mine {
 		e.mu.Lock()
-		_, held := e.units[s.WorkID]
+		u, held := e.units[s.WorkID]
 		e.mu.Unlock()
-		if !held {
+		switch {
+		case !held:
 			e.claim(hard, ha.ClaimRequest{WorkID: s.WorkID, Epoch: s.Epoch, Beat: s.Beat}, s.Key, false)
+		case s.Signal != u.signal.Load():
+			u.hurryUp()
 		}
 	}
 	return true

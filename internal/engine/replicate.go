@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -55,9 +56,26 @@ func (e *Engine) hurryUnits() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, u := range e.units {
-		if u.key == ha.ReplicatorKey {
-			u.hurry.Store(true)
-			u.ring()
-		}
+		u.hurryUp()
 	}
+}
+
+// hurryUp brings the replicator's next pass forward. Other units learn of a signal with their beat.
+func (u *unit) hurryUp() {
+	if u.key == ha.ReplicatorKey {
+		u.hurry.Store(true)
+		u.ring()
+	}
+}
+
+// movesBlobs reports whether there is news that the replicator waits for.
+func movesBlobs(changes []ha.Change) bool {
+	return slices.ContainsFunc(changes, func(c ha.Change) bool {
+		switch c.(type) {
+		case ha.SuspectLocations, ha.VerifyLocations:
+			return true
+		default:
+			return false
+		}
+	})
 }

@@ -38,6 +38,7 @@ type unit struct {
 	writes bool // it has its turn to write
 	passes passes
 	hurry  atomic.Bool
+	signal atomic.Int64 // of the rows as they were loaded last
 
 	acts  context.Context
 	stop  context.CancelFunc
@@ -57,6 +58,7 @@ func newUnit(e *Engine, l ha.Lease, rows ha.Unit, guard *lease.Guard) *unit {
 		flying: map[string]ha.ActKind{}, asked: map[plan.Look]time.Time{}, wake: make(chan struct{}, 1),
 		sent: time.Now(), begun: time.Now(),
 	}
+	u.signal.Store(rows.Signal)
 	return u
 }
 
@@ -202,6 +204,13 @@ func (u *unit) commit(ctx context.Context, d plan.Decision, draining bool) (done
 	if draining || parked(d.Changes) {
 		return true, false
 	}
+	if movesBlobs(d.Changes) {
+		u.e.hurryUnits()
+	}
+	if beat.Signal != u.rows.Signal && u.rows.Kind == ha.UnitReplicator {
+		u.hurryUp() // its next pass loads all there is: nothing is loaded for the signal alone
+		return false, false
+	}
 	if beat.Signal != u.rows.Signal {
 		return !u.load(ctx), len(d.Acts) == 0
 	}
@@ -288,6 +297,7 @@ func (u *unit) load(ctx context.Context) bool {
 			rows.Open = slices.DeleteFunc(rows.Open, func(e ha.Entry) bool { return e.Epoch == u.lease.Epoch })
 			u.rows = rows
 			u.rows.Seq = seq
+			u.signal.Store(rows.Signal)
 			return true
 		}
 		u.log.Warn("could not load", "error", err)

@@ -204,6 +204,7 @@ type Sighting struct {
 	Epoch  int64
 	Beat   int64
 	TTL    time.Duration
+	Signal int64
 	Due    bool // nobody owns it and its next look has come
 }
 

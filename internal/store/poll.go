@@ -18,7 +18,7 @@ import (
 //
 // The active units, those first whose look or beat is longest ago. Index: work_look_idx.
 const pollQuery = `SELECT * FROM (
-SELECT 0 AS id, n.unit_key, '' AS owner, 0 AS epoch, 0 AS beat, 0 AS ttl_ms, 0 AS due, n.notification_uuid, n.source_host_uuid,
+SELECT 0 AS id, n.unit_key, '' AS owner, 0 AS epoch, 0 AS beat, 0 AS ttl_ms, 0 AS signals, 0 AS due, n.notification_uuid, n.source_host_uuid,
  COALESCE(n.failover_segment_uuid, (SELECT h.failover_segment_id FROM hosts AS h WHERE h.uuid = n.source_host_uuid), '') AS segment_uuid
 FROM notifications AS n
 WHERE n.deleted = 0 AND n.status = 'new'
@@ -26,7 +26,7 @@ WHERE n.deleted = 0 AND n.status = 'new'
  AND NOT EXISTS (SELECT 1 FROM notifications AS o WHERE o.unit_key = n.unit_key AND o.status = 'new' AND o.deleted = 0 AND o.id < n.id)
 ORDER BY n.created_at, n.id LIMIT ?
 ) AS fresh UNION ALL SELECT * FROM (
-SELECT id, unit_key, owner, epoch, beat, ttl_ms, CASE WHEN owner = '' AND next_look_at <= ? THEN 1 ELSE 0 END AS due, '' AS notification_uuid, '' AS source_host_uuid,
+SELECT id, unit_key, owner, epoch, beat, ttl_ms, signals, CASE WHEN owner = '' AND next_look_at <= ? THEN 1 ELSE 0 END AS due, '' AS notification_uuid, '' AS source_host_uuid,
  '' AS segment_uuid
 FROM work WHERE ended = 0 ORDER BY next_look_at LIMIT ?
 ) AS units`
@@ -48,7 +48,7 @@ func (s *Store) Poll(ctx context.Context, me string) (p ha.Poll, err error) {
 func see(p *ha.Poll, c *columns, me string) {
 	sight := ha.Sighting{
 		WorkID: c.number(), Key: c.text(), Owner: c.text(), Epoch: c.number(), Beat: c.number(),
-		TTL: time.Duration(c.number()) * time.Millisecond, Due: c.flag(),
+		TTL: time.Duration(c.number()) * time.Millisecond, Signal: c.number(), Due: c.flag(),
 	}
 	notification, host, segment := c.text(), c.text(), c.text()
 	switch {

@@ -76,7 +76,7 @@ func (s *Store) Poll(ctx context.Context, me string) (p ha.Poll, err error) {
 		}
 		slices.SortFunc(units, func(a, b *work) int { return cmp.Or(a.nextLook.Compare(b.nextLook), cmp.Compare(a.ID, b.ID)) })
 		for _, w := range units[:min(len(units), rules.UnitsLimit)] {
-			sight := ha.Sighting{WorkID: w.ID, Key: w.Key, Owner: w.Owner, Epoch: w.Epoch, Beat: w.Beat, TTL: w.TTL, Due: w.view(t.now).Due}
+			sight := ha.Sighting{WorkID: w.ID, Key: w.Key, Owner: w.Owner, Epoch: w.Epoch, Beat: w.Beat, TTL: w.TTL, Signal: w.Signal, Due: w.view(t.now).Due}
 			if w.Owner == me {
 				p.Mine = append(p.Mine, sight)
 			} else {

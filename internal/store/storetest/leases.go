@@ -54,6 +54,9 @@ func pollUnits(f *fixture) {
 	}
 	f.commit(l)
 	equal(f, "the beat seen", f.poll("b").Units[0].Beat, l.Beat)
+	seen := f.poll("a").Mine[0].Signal
+	f.commit(l, ha.Signal{Key: key})
+	equal(f, "signals seen by the owner", f.poll("a").Mine[0].Signal, seen+1)
 
 	// What beat longest ago comes first: a dead owner's is never beyond the limit.
 	_, _, young := f.incident()

@@ -16,7 +16,7 @@ const (
 	firstPause  = time.Second      // after a report that failed; then twice as long each time
 	lastPause   = 30 * time.Second
 	gather      = 50 * time.Millisecond // changes that come together are told together
-	progress    = 2 * time.Second       // between two words on copies under way
+	gatherBusy  = 4                     // times that, while more orders are being carried out: their ends will follow
 	ordersWait  = 20 * time.Second      // of a long poll
 	noRoute     = time.Minute           // an API of an older version knows no orders
 )
@@ -47,7 +47,7 @@ func (a *Agent) reports(ctx context.Context) {
 			pause = 0
 			period := jittered(a.cfg.Report)
 			if a.moving.Load() {
-				period = min(period, progress)
+				period = min(period, copies.Progress)
 			}
 			if a.rest(ctx, period, true) {
 				return
@@ -71,13 +71,17 @@ func (a *Agent) rest(ctx context.Context, d time.Duration, wake bool) bool {
 		return false
 	case <-changes:
 	}
-	soon := time.NewTimer(gather)
+	soon := time.NewTicker(gather)
 	defer soon.Stop()
-	select {
-	case <-ctx.Done():
-		return true
-	case <-soon.C:
-		return false
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			return true
+		case <-soon.C:
+		}
+		if n == gatherBusy || a.copies == nil || !a.copies.Busy() {
+			return false
+		}
 	}
 }
 
@@ -94,7 +98,7 @@ func (a *Agent) report(ctx context.Context) (more bool, err error) {
 		batch = a.copies.Batch(a.most)
 		r.Copies, r.Transfers = batch.Copies, batch.Transfers
 	}
-	a.moving.Store(len(batch.Transfers) > 0)
+	a.moving.Store(batch.Moving)
 	limited, cancel := context.WithTimeout(ctx, reportLimit)
 	defer cancel()
 	answer, err := a.cfg.API.AgentReport(limited, a.cfg.Host, r)

@@ -239,7 +239,22 @@ func (b *blobReport) write(ctx context.Context) error {
 			return err
 		}
 	}
+	var done []int64 // all alike, and there may be hundreds
 	for _, t := range b.moved {
+		if t.State == ha.TransferDone {
+			done = append(done, t.ID)
+		}
+	}
+	if len(done) > 0 {
+		if _, err := changed(ctx, b.tx, "UPDATE blob_transfers SET state = ?, bytes = size, why = '', moved_at = ?, ended = id, ended_at = ? WHERE id IN (?) AND ended = 0",
+			ha.TransferDone, literal(b.now), literal(b.now), bun.List(done)); err != nil {
+			return err
+		}
+	}
+	for _, t := range b.moved {
+		if t.State == ha.TransferDone {
+			continue
+		}
 		ended, at := int64(0), bun.Safe("NULL")
 		if t.EndedAt != nil {
 			ended, at = t.ID, literal(*t.EndedAt)

@@ -55,6 +55,7 @@ type Copies struct {
 	out   chan struct{}
 
 	served, fetched atomic.Int64 // bytes of blobs since the start
+	open            atomic.Int64 // orders that have not ended
 
 	mu    sync.Mutex
 	ctx   context.Context // of Run; nil before
@@ -64,7 +65,8 @@ type Copies struct {
 	room  chan struct{}     // closed and renewed when news were told
 	locks map[string]*bolts // by blob
 	turn  uint64
-	asked bool // the orders are known
+	asked bool      // the orders are known
+	spoke time.Time // of copies under way
 }
 
 // news is the last word on a copy. turn tells it from a later one.
@@ -146,8 +148,10 @@ func (c *Copies) begin(j *job) {
 		return
 	}
 	ctx, j.stop = context.WithCancelCause(ctx)
+	c.open.Add(1)
 	c.work.Go(func() {
 		defer j.stop(nil)
+		defer c.open.Add(-1)
 		err := c.carryOut(ctx, j)
 		if err != nil && c.ctx.Err() != nil {
 			return // the agent stops: the order is still open
@@ -161,6 +165,9 @@ func (c *Copies) begin(j *job) {
 		c.cfg.Changed()
 	})
 }
+
+// Busy reports whether there are orders that have not ended.
+func (c *Copies) Busy() bool { return c.open.Load() > 0 }
 
 var errCancelled = errors.New("cancelled")
 

@@ -113,8 +113,12 @@ type Batch struct {
 	Copies    []wire.AgentCopy
 	Transfers []wire.AgentTransfer
 	More      bool // there is more to tell
+	Moving    bool // copies are under way
 	turns     map[string]uint64
 }
+
+// Progress is between two words on copies under way: each costs the API a write.
+const Progress = 2 * time.Second
 
 // mostWords bounds the errors of one batch together, in bytes: a report must fit into the API's limit of a body.
 const mostWords = 30 << 10
@@ -164,7 +168,11 @@ func (c *Copies) batch(most int) Batch {
 			b.Transfers = append(b.Transfers, t)
 		}
 	}
-	b.Transfers = append(b.Transfers, under[:min(len(under), min(most, wire.MaxTransfers)-len(b.Transfers))]...)
+	b.Moving = len(under) > 0
+	if b.Moving && time.Since(c.spoke) >= Progress {
+		c.spoke = time.Now()
+		b.Transfers = append(b.Transfers, under[:min(len(under), min(most, wire.MaxTransfers)-len(b.Transfers))]...)
+	}
 	return b
 }
 

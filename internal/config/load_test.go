@@ -69,7 +69,7 @@ func TestDefaultsWithoutAnyFile(t *testing.T) {
 		BrakePercent: 50, HostRecoveryRate: 10, MaxRecoveryAttempts: 3, NovaConcurrencyMax: 32, NovaTimeout: 30 * time.Second,
 		HealthyDelay: 5 * time.Minute, AutoReturnLimit: 3, AutoReturnWindow: 24 * time.Hour, InstanceRestartLimit: 5,
 		RestartWindow: time.Hour, LocalDisk: "evacuate", StorageFailureAction: "error",
-		BlobTransfers: 256, BlobTransfersPerSource: 32, BlobTransfersPerTarget: 32, BlobReservedMB: 1024, BlobSilenceGrace: time.Hour,
+		BlobTransfers: 1024, BlobTransfersPerSource: 100, BlobTransfersPerTarget: 100, BlobReservedMB: 1024, BlobSilenceGrace: time.Hour,
 		BlobVerifyInterval: 720 * time.Hour, LeaseTTL: 5 * time.Second,
 		LeaseTick: time.Second, DrainTimeout: 5 * time.Second, PollInterval: 500 * time.Millisecond,
 		FencingRehearsalInterval: time.Hour, DoctorInterval: time.Hour, WebhookTimeout: 10 * time.Second, WebhookGiveUp: 24 * time.Hour, OutboxMaxRows: 100000}

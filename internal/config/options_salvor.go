@@ -69,12 +69,12 @@ func salvorOptions() []Option {
 			func(c *Config) *string { return &c.Salvor.StorageFailureAction },
 			"What happens to the instances of a host whose storage failed: error sets them to error and keeps them; "+
 				"evacuate fences the host and moves them. Segments may set it for themselves."),
-		number("blob_transfers", 1, 10000, "256", func(s *Salvor) *int { return &s.BlobTransfers },
+		number("blob_transfers", 1, 10000, "1024", func(s *Salvor) *int { return &s.BlobTransfers },
 			"How many copies of blobs may be ordered at a time. An agent takes several at once, and gets more than it works on, so that "+
 				"it need not wait for orders."),
-		number("blob_transfers_per_source", 1, 1000, "32", func(s *Salvor) *int { return &s.BlobTransfersPerSource },
+		number("blob_transfers_per_source", 1, 1000, "100", func(s *Salvor) *int { return &s.BlobTransfersPerSource },
 			"How many of them from one host."),
-		number("blob_transfers_per_target", 1, 100, "32", func(s *Salvor) *int { return &s.BlobTransfersPerTarget },
+		number("blob_transfers_per_target", 1, 100, "100", func(s *Salvor) *int { return &s.BlobTransfersPerTarget },
 			"How many of them to one host."),
 		number("blob_reserved_mb", 0, unbounded, "1024", func(s *Salvor) *int { return &s.BlobReservedMB },
 			"How much of each host's blob directory stays free, in MiB: no copy is ordered into it."),

@@ -36,6 +36,8 @@ type result struct {
 	noticed         time.Duration // from the store's death to the host in error
 	salvor          time.Duration // from then until each blob has two verified copies
 	bare            time.Duration
+	salvorCPU       time.Duration // of the agents, the api and the engine, meanwhile
+	bareCPU         time.Duration
 	again           int64 // bytes that were fetched besides the killed copy's own
 	killedAt        int64
 	size            int64
@@ -86,6 +88,7 @@ func report(r result, o options, ok bool) bool {
 	fmt.Printf("%-44s %8.2f s %8.0f MiB/s\n", "then, until each blob has two good copies", r.salvor.Seconds(), mib(r.bytes)/max(r.salvor.Seconds(), 0.001))
 	fmt.Printf("%-44s %8.2f s %8.0f MiB/s\n", "the same bytes by a plain HTTP loop", r.bare.Seconds(), mib(r.bytes)/max(r.bare.Seconds(), 0.001))
 	fmt.Printf("%-44s %8.2f\n", "ratio", ratio)
+	fmt.Printf("%-44s %8.2f s, of the plain loop %.2f s\n", "CPU of agents, api and engine", r.salvorCPU.Seconds(), r.bareCPU.Seconds())
 	fmt.Printf("%-44s %8.1f MiB of %.0f (killed at %.0f)\n", "fetched twice because of a killed agent", mib(r.again), mib(r.size), mib(r.killedAt))
 	good := ok && r.ok && ratio <= mostRatio && r.again <= mostAgain
 	verdict := "MET"

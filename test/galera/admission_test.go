@@ -1,6 +1,7 @@
 package galera
 
 import (
+	"database/sql"
 	"fmt"
 	"sync"
 	"testing"
@@ -48,8 +49,25 @@ func TestOneOfTwentyIdenticalReportsIsAdmitted(t *testing.T) {
 		close(start)
 		wg.Wait()
 		if count[202] != 1 || count[409] != reports-1 {
-			t.Fatalf("round %d: %v, want one 202 and %d times 409", round, count, reports-1)
+			t.Fatalf("round %d: %v, want one 202 and %d times 409; %s", round, count, reports-1, s.admitted(t, host))
 		}
 	}
 	t.Logf("%d rounds of %d reports in %s", rounds, reports, time.Since(began).Round(time.Millisecond))
+}
+
+// admitted tells what the rows say of a host: how many transactions that decided about it have been committed, and what they stored.
+func (s *scene) admitted(t *testing.T, host string) string {
+	t.Helper()
+	db, err := sql.Open("mysql", "root@tcp("+s.g.Nodes[0].Address+")/"+s.database+"?wsrep_sync_wait=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var touch int
+	var stored string
+	if err := db.QueryRowContext(t.Context(), "SELECT h.touch, GROUP_CONCAT(CONCAT_WS(' ', n.id, n.created_at, n.status, n.unit_key) SEPARATOR '; ') "+
+		"FROM hosts h JOIN notifications n ON n.source_host_uuid = h.uuid WHERE h.name = ? GROUP BY h.id", host).Scan(&touch, &stored); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("the host was decided about %d times, stored are %s", touch, stored)
 }

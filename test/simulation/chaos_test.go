@@ -9,7 +9,7 @@ import (
 	"github.com/salvor-ha/salvor/internal/sim"
 )
 
-// chaos makes things go wrong for chaosTime, then lets the world come to rest.
+// chaos makes things go wrong for w.chaosTime, then lets the world come to rest.
 func (w *world) chaos() {
 	deaths := 1 + w.rng.IntN(3)
 	if w.plant == plantNoBrake {
@@ -22,7 +22,7 @@ func (w *world) chaos() {
 	if w.plant == plantNoBrake {
 		w.pause(30 * time.Second)
 	}
-	for time.Since(w.start) < chaosTime {
+	for time.Since(w.start) < w.chaosTime {
 		w.pause(time.Duration(200+w.rng.IntN(12000)) * time.Millisecond)
 		w.trouble()
 	}
@@ -44,7 +44,7 @@ func (w *world) pause(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(min(250*time.Millisecond, time.Until(end)))
 		w.check()
-		if time.Since(w.start) < chaosTime && w.strikes < maxStrikes && w.rng.IntN(6) == 0 {
+		if time.Since(w.start) < w.chaosTime && w.strikes < maxStrikes && w.rng.IntN(6) == 0 {
 			w.strike()
 		}
 	}
@@ -99,6 +99,10 @@ func (w *world) kill() {
 func (w *world) trouble() {
 	if w.back != nil && w.back.rng.IntN(2) == 0 {
 		w.errand()
+		return
+	}
+	if w.disks != nil && w.rng.IntN(2) == 0 {
+		w.disks.depot.trouble()
 		return
 	}
 	ps := w.up()

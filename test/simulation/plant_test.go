@@ -19,12 +19,19 @@ const (
 	plantNoBrake  plant = "brake not counting"
 	plantNoUnlock plant = "unlock forgotten"
 
+	plantForget    plant = "a takeover of a cascade forgets its items"
+	plantWipe      plant = "a copy that does not count any more is deleted"
+	plantNoRecount plant = "a drop is not counted once more when its agent asks"
+
 	plantNoTakeBack plant = "forced_down not taken back"
 	plantNoEnable   plant = "what was disabled is not enabled, or what was enabled not disabled"
 )
 
-// spoil makes a takeover forget that an order may have been sent.
+// spoil makes a takeover forget that an order may have been sent, or what a cascade has done.
 func (p plant) spoil(u *ha.Unit) {
+	if p == plantForget && u.Storage != nil {
+		u.Storage.Items = nil
+	}
 	if p != plantBlind {
 		return
 	}

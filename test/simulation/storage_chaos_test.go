@@ -1,9 +1,12 @@
 package simulation
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -47,6 +50,89 @@ func TestStorageInvariants(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// chaosOfDisks makes a world in which, beside all that troubles the others, disks fail, rot and are mended, and agents are cut off: the cascades and
+// the replicator run in it. It returns what was violated: I1 to I10, and
+//
+//	S1  each item of a run once
+//	S2  no byte that is the last good copy is ever deleted
+//	S3  never below want_copies by our own hand
+//	S4  when all is well again, every blob is where it should be, and none was given up
+func chaosOfDisks(t *testing.T, seed uint64, p plant) (broken []string, story string) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, seed, p)
+		ctx, cancel := context.WithCancel(context.Background())
+		w.ctx = ctx
+		w.build()
+		newDepot(newDisks(w).w)
+		for range engines {
+			w.startEngine()
+		}
+		w.pause(65 * time.Second) // every agent has reported
+		w.start, w.chaosTime = time.Now(), 10*time.Minute
+		w.chaos()
+		for len(w.unfinished()) > 0 && time.Since(w.start) < horizon+w.chaosTime {
+			w.pause(time.Second)
+		}
+		w.judge()
+		w.mu.Lock()
+		dead := sortedKeys(w.dead)
+		clear(w.dead)
+		w.revived = true
+		w.mu.Unlock()
+		for _, host := range dead {
+			_ = w.cloud.Revive(host)
+		}
+		w.disks.depot.rest()
+		var left []string
+		for end := time.Now().Add(40 * time.Minute); time.Now().Before(end); w.pause(10 * time.Second) {
+			if left = w.disks.depot.unsettled(); len(left) == 0 {
+				break
+			}
+		}
+		for _, text := range left {
+			w.violated("S4", "%s", text)
+		}
+		broken, story = w.broken, w.timeline()
+		w.close(cancel)
+	})
+	return broken, story
+}
+
+// TestChaosOfDisks: whatever happens to engines, database, Nova, hosts, agents and disks at once, the invariants hold.
+func TestChaosOfDisks(t *testing.T) {
+	for s := range seeds(t, 10) {
+		t.Run(fmt.Sprintf("seed=%d", s), func(t *testing.T) {
+			t.Parallel()
+			broken, story := chaosOfDisks(t, uint64(s), plantNone)
+			for _, b := range broken {
+				t.Error(b)
+			}
+			if len(broken) > 0 {
+				t.Log(story)
+			}
+		})
+	}
+}
+
+// TestPlantedBugsOfDisks: the invariants of disks find each of them.
+func TestPlantedBugsOfDisks(t *testing.T) {
+	for p, breaks := range map[plant]string{plantForget: "S1", plantWipe: "S2", plantNoRecount: "S3"} {
+		t.Run(string(p), func(t *testing.T) {
+			t.Parallel()
+			for s := range seeds(t, 200) {
+				broken, _ := chaosOfDisks(t, uint64(s), p)
+				for _, b := range broken {
+					if strings.HasPrefix(b, breaks+":") {
+						t.Logf("found with seed %d: %s", s, b)
+						return
+					}
+				}
+			}
+			t.Errorf("no seed broke %s", breaks)
 		})
 	}
 }

@@ -23,6 +23,7 @@ type disks struct {
 	hosts  map[string]*disk
 	silent map[string]bool
 	items  map[string]int // writes of items by episode, kind, id and state
+	depot  *depot         // nil: there are no blobs
 }
 
 type disk struct {
@@ -51,12 +52,7 @@ func (d *disks) beat(host string, first time.Duration) {
 	for {
 		select {
 		case <-timer.C:
-			d.mu.Lock()
-			silent := d.silent[host]
-			d.mu.Unlock()
-			if !silent {
-				d.report(host)
-			}
+			d.report(host)
 			timer.Reset(time.Minute)
 		case <-d.w.ctx.Done():
 			return
@@ -86,20 +82,32 @@ func (d *disks) repair(host, resource string) {
 	d.set(host, resource, func(c *ha.Check) { c.Status, c.Detail = ha.CheckOK, "" })
 }
 
-func (d *disks) report(host string) ha.Accepted {
+// report sends one, if the agent is heard.
+func (d *disks) report(host string) {
+	if d.depot != nil && d.depot.mute(host) {
+		return
+	}
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.silent[host] {
+		return
+	}
 	at := d.hosts[host]
 	at.seq++
 	r := ha.AgentReport{HostUUID: d.w.hostID[host], Epoch: 1, Seq: at.seq, EpisodeUUID: uuid.NewString(), TicketKey: []byte("key"), Checks: slices.Clone(at.checks)}
-	d.mu.Unlock()
+	if d.depot != nil {
+		d.depot.say(host, &r)
+	}
 	a, err := d.w.store.ReportStorage(d.w.ctx, r)
-	if err != nil && d.w.ctx.Err() == nil {
+	switch {
+	case err != nil && d.w.ctx.Err() == nil:
 		d.w.t.Errorf("report of %s: %v", host, err)
+	case err == nil && d.depot != nil:
+		d.depot.heard(host, r)
 	}
 	if a.Opened != "" {
 		d.w.tell("%s reports: episode %s", host, a.Opened)
 	}
-	return a
 }
 
 // wrote counts what a cascade has done: an item once per run.

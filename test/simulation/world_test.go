@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/salvor-ha/salvor/internal/blob"
 	"github.com/salvor-ha/salvor/internal/engine"
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/plan"
@@ -49,7 +50,8 @@ type world struct {
 	cloud      *sim.Cloud
 	store      rows
 	start      time.Time
-	slow       int // milliseconds that a statement takes at most
+	chaosTime  time.Duration // how long things go wrong
+	slow       int           // milliseconds that a statement takes at most
 	closeStore func()
 	sqlite     bool // the real store instead of the one in memory
 	fencing    bool // every host can be fenced
@@ -100,7 +102,7 @@ type process struct {
 
 func newWorld(t *testing.T, seed uint64, p plant) *world {
 	w := &world{
-		t: t, seed: seed, plant: p, rng: rand.New(rand.NewPCG(seed, 1)), start: time.Now(),
+		t: t, seed: seed, plant: p, rng: rand.New(rand.NewPCG(seed, 1)), start: time.Now(), chaosTime: chaosTime,
 		hostID: map[string]string{}, hostOf: map[string]string{}, owners: map[int64]ha.Lease{}, moved: map[int64]time.Time{},
 		keys: map[int64]string{}, ended: map[int64]bool{}, claims: map[string]ha.Claim{}, spares: map[string]int64{},
 		dead: map[string]time.Time{}, alive: map[string]time.Time{}, before: map[string]sim.Instance{},
@@ -225,7 +227,7 @@ func (w *world) startEngine() {
 	p.nova = w.cloud.Nova(sim.ClientOptions{Name: name, MinLatency: 5 * time.Millisecond, MaxLatency: 120 * time.Millisecond})
 	p.e = engine.New(engine.Config{
 		Name: name, Host: "ctl", TTL: leaseTTL, Tick: time.Second, Poll: 500 * time.Millisecond, DrainTimeout: 5 * time.Second,
-		CallTimeout: 30 * time.Second, Concurrency: 32, Rules: w.rules(), Log: slog.New(&storyHandler{w: w}),
+		CallTimeout: 30 * time.Second, Concurrency: 32, Rules: w.rules(), Blobs: blob.Rules{Total: 12, PerSource: 6, PerTarget: 4, Grace: 20 * time.Minute}, Log: slog.New(&storyHandler{w: w}),
 	}, p.db, spoiled{p.nova, w.plant, &w.orders}, &fencer{w: w, p: p, rng: rand.New(rand.NewPCG(w.seed*31+uint64(w.born), 9))})
 	ctx, cancel := context.WithCancel(w.ctx)
 	p.cancel = cancel

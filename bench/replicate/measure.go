@@ -65,8 +65,8 @@ func measure(tb testing.TB, o options, r *result) {
 	}
 	w.fill()
 	w.until("each blob is verified in two places, and nothing moves", 10*time.Minute, func() (bool, string) {
-		n, moving := w.count("ok"), len(w.transfers("running"))
-		return n == len(w.blobs) && moving == 0, fmt.Sprintf("%d of %d are, %d transfers", n, len(w.blobs), moving)
+		n, moving, copies := w.count("ok"), len(w.transfers("running")), w.copies() // a third copy, made while the second was hashed, is trimmed first
+		return n == len(w.blobs) && moving == 0 && copies == 2*n, fmt.Sprintf("%d of %d are, %d transfers, %d copies", n, len(w.blobs), moving, copies)
 	})
 	w.before = map[string]bool{}
 	for _, t := range w.transfers("done") {
@@ -273,6 +273,19 @@ func (w *world) cpu() time.Duration {
 		all += cpu(p.PID())
 	}
 	return all
+}
+
+// copies counts the blobs' copies on all disks.
+func (w *world) copies() int {
+	n := 0
+	for id := range w.blobs {
+		for _, dir := range w.dirs {
+			if _, err := os.Stat(filepath.Join(dir, id[:2], id)); err == nil {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // spread checks, on the disks themselves, that each blob is in two places that are not the victim's; hashed: that it is the blob.

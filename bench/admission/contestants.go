@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/store"
@@ -130,34 +129,6 @@ func errorsOf(rows *sql.Rows) error {
 		err = cerr
 	}
 	return err
-}
-
-// rate has each client do its thing again and again, and returns how many were done a second.
-func rate(tb testing.TB, o options, clients []func(context.Context) error) float64 {
-	tb.Helper()
-	group, ctx := errgroup.WithContext(tb.Context())
-	counts := make([]int, len(clients))
-	began := time.Now()
-	for i, do := range clients {
-		group.Go(func() error {
-			for time.Since(began) < o.round {
-				if err := do(ctx); err != nil {
-					return err
-				}
-				counts[i]++
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		tb.Fatal(err)
-	}
-	took := time.Since(began)
-	all := 0
-	for _, n := range counts {
-		all += n
-	}
-	return float64(all) / took.Seconds()
 }
 
 // recorder stands between the store and its driver.

@@ -3,14 +3,14 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
@@ -21,16 +21,6 @@ type options struct {
 	only    string
 }
 
-// databases make one for the run and return its URL, or skip.
-var databases = []struct {
-	name string
-	url  func(testing.TB) string
-}{
-	{"SQLite", func(tb testing.TB) string { return "sqlite:///" + tb.TempDir() + "/salvor.sqlite" }},
-	{"MariaDB", testkit.MariaDB},
-	{"PostgreSQL", testkit.Postgres},
-}
-
 func main() {
 	var o options
 	f := flag.NewFlagSet("admission", flag.ContinueOnError)
@@ -38,19 +28,11 @@ func main() {
 	f.IntVar(&o.clients, "clients", 8, "clients at a time, and connections of the raw transactions")
 	f.DurationVar(&o.round, "round", 2*time.Second, "how long each round takes")
 	f.StringVar(&o.only, "database", "", "only this one: SQLite, MariaDB or PostgreSQL")
-	if err := f.Parse(os.Args[1:]); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			os.Exit(0)
-		}
-		os.Exit(2)
-	}
+	gauge.Parse(f)
 	var rows []row
-	for _, d := range databases {
-		if o.only != "" && !strings.EqualFold(o.only, d.name) {
-			continue
-		}
-		r := row{database: d.name}
-		r.skipped, r.ok = testkit.Alone(d.name, func(tb testing.TB) { measure(tb, o, d.url(tb), &r) })
+	for _, d := range gauge.Databases(o.only) {
+		r := row{database: d.Name}
+		r.skipped, r.ok = testkit.Alone(d.Name, func(tb testing.TB) { measure(tb, o, d.URL(tb), &r) })
 		rows = append(rows, r)
 	}
 	if !report(os.Stdout, rows) {
@@ -69,15 +51,17 @@ func measure(tb testing.TB, o options, url string, r *row) {
 	testkit.Register(tb, api, "auto", hosts...)
 	contestants := newContestants(tb, api, url, hosts)
 	r.statements = contestants.statements
+	rate := func(clients []func(context.Context) error) float64 {
+		return gauge.Run(tb, len(clients), o.round, func(client int) error { return clients[client](tb.Context()) }).Rate
+	}
 	for round := range o.rounds + 1 { // the first one warms up
 		s := sample{
-			api: rate(tb, o, contestants.api), raw: rate(tb, o, contestants.raw), store: rate(tb, o, contestants.store),
+			api: rate(contestants.api), raw: rate(contestants.raw), store: rate(contestants.store),
 		}
 		if round == 0 {
 			continue
 		}
 		r.samples = append(r.samples, s)
-		fmt.Fprintf(os.Stderr, "%s %s, round %d: api %.0f/s, store %.0f/s, raw %.0f/s\n",
-			time.Now().Format(time.TimeOnly), r.database, round, s.api, s.store, s.raw)
+		gauge.Say("%s, round %d: api %.0f/s, store %.0f/s, raw %.0f/s", r.database, round, s.api, s.store, s.raw)
 	}
 }

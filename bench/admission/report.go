@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 )
 
 // goal is how many times the raw transactions' rate the api must reach (DESIGN section 6).
@@ -23,27 +24,9 @@ type row struct {
 	ok         bool
 }
 
-func (r row) median(of func(sample) float64) float64 {
-	all := r.sorted(of)
-	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+func (r row) ratio() (median, least, greatest float64) {
+	return gauge.Spread(r.samples, func(s sample) float64 { return s.api / s.raw })
 }
-
-func (r row) sorted(of func(sample) float64) []float64 {
-	all := make([]float64, len(r.samples))
-	for i, s := range r.samples {
-		all[i] = of(s)
-	}
-	slices.Sort(all)
-	return all
-}
-
-func (r row) ratio() string {
-	all := r.sorted(apiRatio)
-	return fmt.Sprintf("%.2f (%.2f–%.2f)", r.median(apiRatio), all[0], all[len(all)-1])
-}
-
-func apiRatio(s sample) float64   { return s.api / s.raw }
-func storeRatio(s sample) float64 { return s.store / s.raw }
 
 // report writes the table and the verdict, and reports whether the goal was met.
 func report(w io.Writer, rows []row) bool {
@@ -59,10 +42,11 @@ func report(w io.Writer, rows []row) bool {
 		case !r.ok || len(r.samples) == 0:
 			misses = append(misses, r.database+": could not be measured")
 		default:
-			fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.0f\t%.0f\t%.2f\n", r.database, r.statements, r.ratio(),
-				r.median(func(s sample) float64 { return s.api }), r.median(func(s sample) float64 { return s.raw }),
-				r.median(func(s sample) float64 { return s.store }), r.median(storeRatio))
-			if ratio := r.median(apiRatio); ratio < goal {
+			ratio, least, greatest := r.ratio()
+			fmt.Fprintf(t, "%s\t%d\t%.2f (%.2f–%.2f)\t%.0f\t%.0f\t%.0f\t%.2f\n", r.database, r.statements, ratio, least, greatest,
+				gauge.Median(r.samples, func(s sample) float64 { return s.api }), gauge.Median(r.samples, func(s sample) float64 { return s.raw }),
+				gauge.Median(r.samples, func(s sample) float64 { return s.store }), gauge.Median(r.samples, func(s sample) float64 { return s.store / s.raw }))
+			if ratio < goal {
 				misses = append(misses, fmt.Sprintf("%s: %.2f", r.database, ratio))
 			} else {
 				met = append(met, r.database)

@@ -35,7 +35,7 @@ func main() {
 	f.IntVar(&o.clients, "clients", 8, "clients at a time")
 	f.DurationVar(&o.round, "round", 3*time.Second, "how long each round takes")
 	f.StringVar(&o.only, "request", "", "only those with this in their name")
-	f.StringVar(&o.against, "against", "4x1,8x32", "the processes and threads of each Masakari; \"\": none, and no verdict")
+	f.StringVar(&o.against, "against", "4x1,8x1", "the processes and threads of each Masakari; \"\": none, and no verdict")
 	gauge.Parse(f)
 	var results []result
 	skipped, ok := testkit.Alone("api", func(tb testing.TB) { results = measure(tb, o) })
@@ -140,7 +140,7 @@ func (s *server) await(tb testing.TB) {
 	tb.Helper()
 	c := testkit.NewCaller(s.url)
 	defer c.Close()
-	testkit.Eventually(tb, 4*time.Minute, func() (bool, string) {
+	testkit.Eventually(tb, 10*time.Minute, func() (bool, string) {
 		status, err := c.Do("GET", "/v1/segments", "")
 		return err == nil && status == 200, fmt.Sprintf("%s: %d %v", s.name, status, err)
 	})

@@ -26,7 +26,7 @@ const packages = "masakari-api uwsgi-plugin-python3"
 
 // startMasakari starts Debian's API under uWSGI, as Debian does, over a database of its own with the hosts in one segment. Its orders
 // to the engine go to RabbitMQ, where nobody takes them. What is not there skips. Debian installs 8 processes of 32 threads; but
-// Masakari's locks fail across threads, so that reports were accepted and never reached the engine.
+// Masakari's locks fail across threads (greenlet.error: cannot switch to a different thread), and reports then wait for ever.
 func startMasakari(tb testing.TB, database *gauge.Server, hosts []string, processes, threads string) server {
 	tb.Helper()
 	for _, program := range []string{"uwsgi_python3", "masakari-manage", "rabbitmqctl"} {

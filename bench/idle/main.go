@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
@@ -42,12 +42,7 @@ func main() {
 	f.DurationVar(&o.span, "span", time.Minute, "how long each measurement takes")
 	f.IntVar(&o.finished, "finished", 100_000, "notifications in the full tables")
 	f.StringVar(&o.only, "database", "", "only this one: MariaDB or PostgreSQL")
-	if err := f.Parse(os.Args[1:]); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			os.Exit(0)
-		}
-		os.Exit(2)
-	}
+	gauge.Parse(f)
 	var rows []row
 	for _, s := range servers {
 		if o.only != "" && !strings.EqualFold(o.only, s.name) {
@@ -72,12 +67,12 @@ func measure(tb testing.TB, o options, s server, r *row) {
 			s.fill(tb, o.finished)
 		}
 		settle(tb, s)
-		queries, used, began := s.queries(tb), cpu(tb, engine.PID()), time.Now()
+		queries, used, began := s.queries(tb), gauge.CPU(tb, engine.PID()), time.Now()
 		<-time.After(o.span) // what is measured is a time in which nothing happens
 		took := time.Since(began).Seconds()
 		r.queries[i] = float64(s.queries(tb)-queries-s.own) / took
-		r.cpu[i] = (cpu(tb, engine.PID()) - used) / took
-		fmt.Fprintf(os.Stderr, "%s: %.2f queries/s, %.2f %% of a core over %.0f s\n", r.database, r.queries[i], 100*r.cpu[i], took)
+		r.cpu[i] = (gauge.CPU(tb, engine.PID()) - used).Seconds() / took
+		gauge.Say("%s: %.2f queries/s, %.2f %% of a core over %.0f s", r.database, r.queries[i], 100*r.cpu[i], took)
 	}
 }
 

@@ -1,21 +1,15 @@
 package main
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
@@ -37,44 +31,10 @@ var servers = []struct {
 
 // mariadb starts a server of the measurement's own: MariaDB counts the questions of all its users together.
 func mariadb(tb testing.TB) server {
-	for _, program := range []string{"mariadbd", "mariadb-install-db"} {
-		if _, err := exec.LookPath(program); err != nil {
-			tb.Skipf("no MariaDB can be started: %v", err)
-		}
-	}
-	dir := filepath.Join(tb.TempDir(), "data")
-	asRoot := []string{}
-	if os.Getuid() == 0 {
-		asRoot = []string{"--user=root"} // else a server refuses to run as root
-	}
-	if out, err := exec.CommandContext(tb.Context(), "mariadb-install-db", append(asRoot, "--no-defaults", "--datadir="+dir,
-		"--auth-root-authentication-method=normal", "--skip-test-db")...).CombinedOutput(); err != nil {
-		tb.Fatalf("mariadb-install-db: %v\n%s", err, out)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
-	_, port, _ := net.SplitHostPort(address)
-	cmd := exec.CommandContext(context.WithoutCancel(tb.Context()), "mariadbd", append([]string{"--no-defaults"}, append(asRoot, "--datadir="+dir, "--port="+port,
-		"--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "s"), "--log-error="+filepath.Join(dir, "log"), "--innodb-flush-log-at-trx-commit=2")...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	db := open(tb, "mysql", "root@tcp("+address+")/")
-	testkit.Eventually(tb, 60*time.Second, func() (bool, string) {
-		_, err := db.ExecContext(tb.Context(), "CREATE DATABASE IF NOT EXISTS salvor CHARACTER SET utf8mb4")
-		return err == nil, fmt.Sprint(err)
-	})
+	tb.Helper()
+	s := gauge.MariaDB(tb, "--innodb-flush-log-at-trx-commit=2")
 	return server{
-		url: "mysql+pymysql://root@" + address + "/salvor?charset=utf8mb4", counts: db, rows: open(tb, "mysql", "root@tcp("+address+")/salvor"), own: 1,
+		url: s.Create(tb, "salvor"), counts: s.DB, rows: gauge.Open(tb, "mysql", "root@tcp("+s.Address+")/salvor"), own: 1,
 		count:   "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'QUESTIONS'",
 		numbers: "(SELECT seq AS n FROM seq_1_to_%d) AS numbers", unique: "UUID()",
 	}
@@ -88,22 +48,12 @@ func postgres(tb testing.TB) server {
 		tb.Fatal(err)
 	}
 	name := strings.TrimPrefix(u.Path, "/")
-	counts := open(tb, "pgx", "postgres://postgres@"+u.Host+"/postgres?sslmode=disable")
+	counts := gauge.Open(tb, "pgx", "postgres://postgres@"+u.Host+"/postgres?sslmode=disable")
 	return server{
-		url: address, counts: counts, rows: open(tb, "pgx", "postgres://postgres@"+u.Host+"/"+name+"?sslmode=disable"),
+		url: address, counts: counts, rows: gauge.Open(tb, "pgx", "postgres://postgres@"+u.Host+"/"+name+"?sslmode=disable"),
 		count:   "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = '" + name + "'",
 		numbers: "generate_series(1, %d) AS numbers(n)", unique: "gen_random_uuid()::text",
 	}
-}
-
-func open(tb testing.TB, driver, dsn string) *sql.DB {
-	tb.Helper()
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = db.Close() })
-	return db
 }
 
 // queries is how many the server has carried out so far.
@@ -167,23 +117,4 @@ func (s server) fill(tb testing.TB, n int) {
 			tb.Fatal(err)
 		}
 	}
-}
-
-// cpu is the time that a process has used, in seconds of one core.
-func cpu(tb testing.TB, pid int) float64 {
-	tb.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		tb.Skipf("a process's time cannot be read here: %v", err)
-	}
-	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	used := 0.0
-	for _, f := range fields[11:13] { // utime, stime, in hundredths of a second
-		n, err := strconv.ParseFloat(f, 64)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		used += n / 100
-	}
-	return used
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -185,21 +183,4 @@ func pageThrough(tb testing.TB, api string, within time.Duration) int64 {
 		tb.Fatal(err)
 	}
 	return got.Load()
-}
-
-var peak = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB`)
-
-// memory is the most that a process ever had in memory, in MB.
-func memory(tb testing.TB, pid int) float64 {
-	tb.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	m := peak.FindSubmatch(status)
-	if m == nil {
-		tb.Fatalf("no VmHWM in %s", status)
-	}
-	kb, _ := strconv.ParseFloat(string(m[1]), 64)
-	return kb / 1024
 }

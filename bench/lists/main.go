@@ -3,14 +3,13 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
@@ -22,15 +21,6 @@ type options struct {
 	only     string
 }
 
-var databases = []struct {
-	name string
-	url  func(testing.TB) string
-}{
-	{"SQLite", func(tb testing.TB) string { return "sqlite:///" + tb.TempDir() + "/salvor.sqlite" }},
-	{"MariaDB", testkit.MariaDB},
-	{"PostgreSQL", testkit.Postgres},
-}
-
 func main() {
 	var o options
 	f := flag.NewFlagSet("lists", flag.ContinueOnError)
@@ -39,23 +29,15 @@ func main() {
 	f.IntVar(&o.requests, "requests", 100, "requests of each list in a round")
 	f.DurationVar(&o.paging, "paging", 10*time.Second, "how long four clients page through the lists at the end, 1000 at a time, for the memory")
 	f.StringVar(&o.only, "database", "", "only this one: SQLite, MariaDB or PostgreSQL")
-	if err := f.Parse(os.Args[1:]); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			os.Exit(0)
-		}
-		os.Exit(2)
-	}
+	gauge.Parse(f)
 	if o.rows < 10_000 {
 		fmt.Fprintln(os.Stderr, "--rows: at least 10000")
 		os.Exit(2)
 	}
 	var results []result
-	for _, d := range databases {
-		if o.only != "" && !strings.EqualFold(o.only, d.name) {
-			continue
-		}
-		r := result{database: d.name}
-		r.skipped, r.ok = testkit.Alone(d.name, func(tb testing.TB) { measure(tb, o, d.url(tb), &r) })
+	for _, d := range gauge.Databases(o.only) {
+		r := result{database: d.Name}
+		r.skipped, r.ok = testkit.Alone(d.Name, func(tb testing.TB) { measure(tb, o, d.URL(tb), &r) })
 		results = append(results, r)
 	}
 	if !report(os.Stdout, o, results) {
@@ -69,7 +51,7 @@ func measure(tb testing.TB, o options, url string, r *result) {
 	began := time.Now()
 	rows := open(tb, url)
 	rows.fill(tb, o.rows)
-	fmt.Fprintf(os.Stderr, "%s %s: filled in %.0f s\n", time.Now().Format(time.TimeOnly), r.database, time.Since(began).Seconds())
+	gauge.Say("%s: filled in %.0f s", r.database, time.Since(began).Seconds())
 	process, api := cluster.API("api")
 	lists := rows.lists(tb, o.rows)
 	caller := testkit.NewCaller(api)
@@ -84,7 +66,7 @@ func measure(tb testing.TB, o options, url string, r *result) {
 		}
 	}
 	r.lists = lists
-	r.memory = memory(tb, process.PID())
+	r.memory = gauge.PeakMemory(tb, process.PID())
 	r.paged = pageThrough(tb, api, o.paging)
-	r.memoryAfter = memory(tb, process.PID())
+	r.memoryAfter = gauge.PeakMemory(tb, process.PID())
 }

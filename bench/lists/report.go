@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 )
 
 // The goals (DESIGN section 6).
@@ -32,16 +34,13 @@ type result struct {
 func p99(rounds [][]time.Duration) time.Duration {
 	var all []time.Duration
 	for _, r := range rounds {
-		all = append(all, quantile(r, 0.99))
+		all = append(all, gauge.Quantile(r, 0.99))
 	}
-	return quantile(all, 0.5)
+	return gauge.Quantile(all, 0.5)
 }
 
-func p50(rounds [][]time.Duration) time.Duration { return quantile(slices.Concat(rounds...), 0.5) }
-
-func quantile(all []time.Duration, q float64) time.Duration {
-	all = slices.Sorted(slices.Values(all))
-	return all[int(q*float64(len(all)-1)+0.5)]
+func p50(rounds [][]time.Duration) time.Duration {
+	return gauge.Quantile(slices.Concat(rounds...), 0.5)
 }
 
 // report writes the table and the verdict, and reports whether the goals were met.
@@ -69,9 +68,9 @@ func report(w io.Writer, o options, results []result) bool {
 			line := l.name
 			for _, r := range good {
 				p := p99(r.latencies[i])
-				line += fmt.Sprintf("\t%.1f, %.1f", ms(p), ms(p50(r.latencies[i])))
+				line += fmt.Sprintf("\t%.1f, %.1f", gauge.Millis(p), gauge.Millis(p50(r.latencies[i])))
 				if p >= goalP99 {
-					misses = append(misses, fmt.Sprintf("%s, %s: %.1f ms", r.database, l.name, ms(p)))
+					misses = append(misses, fmt.Sprintf("%s, %s: %.1f ms", r.database, l.name, gauge.Millis(p)))
 				}
 			}
 			fmt.Fprintln(t, line)
@@ -99,5 +98,3 @@ func report(w io.Writer, o options, results []result) bool {
 	}
 	return false
 }
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -160,7 +160,7 @@ func TestAgentsReports(t *testing.T) {
 	expect(t, w, 200, `"host":"bbbbbbbb-4567-49ab-8def-000000000001","health":"ok"`)
 	expect(t, ask(h, "GET", health, ""), 200, `"agent_url":"https://cmp-1:15869"`)
 	expect(t, ask(h, "POST", one+"report", said(1, "io_error"), key...), 200, `"health":"ok"`) // it is older than what is known
-	expect(t, ask(h, "POST", one+"report", strings.Replace(said(3, "io_error"), `"epoch": 7`, `"epoch": 6`, 1), key...), 409, `"conflictingRequest"`)
+	expect(t, ask(h, "POST", one+"report", strings.Replace(said(3, "io_error"), `"epoch": 7`, `"epoch": 6`, 1), key...), 409, "two agents speak for it")
 	expect(t, ask(h, "POST", one+"report", said(3, "io_error"), key...), 200, `"health":"error"`)
 	expect(t, ask(h, "GET", health, ""), 200, `"status":"io_error"`)
 	expect(t, ask(h, "POST", one+"report", strings.Replace(said(4, "io_error"), `"epoch": 7`, `"epoch": 7, "of_a_newer_agent": []`, 1), key...), 200, `"health":"error"`)
@@ -172,6 +172,11 @@ func TestAgentsReports(t *testing.T) {
 	}
 	expect(t, ask(h, "GET", one+"orders?wait=1&version="+known.Version, "", key...), 200, known.Version) // nothing has come in that time
 	expect(t, ask(h, "GET", one+"orders?wait=20&version=other", "", key...), 200, known.Version)         // at once
+
+	// The way back from a second agent: a new key shuts it out, and the first one goes on though its epoch is the lower one.
+	fresh := keyOf(t, h, "cmp-1")
+	expect(t, ask(h, "POST", one+"report", said(5, "ok"), key...), 403, "")
+	expect(t, ask(h, "POST", one+"report", strings.Replace(said(1, "io_error"), `"epoch": 7`, `"epoch": 6`, 1), fresh...), 200, `"health":"error"`)
 }
 
 // TestOperatorsOfStorage: an episode is opened, held, resumed, shown, listed, and cleared.

@@ -163,6 +163,9 @@ func describeHealth(h wire.HostHealth) string {
 	default:
 		fmt.Fprintf(&b, "last report: %s\n", h.ReportedAt.Format(time.DateTime))
 	}
+	if h.AgentURL != nil {
+		fmt.Fprintf(&b, "the agent that is heard: %s\n", printable(*h.AgentURL))
+	}
 	if h.Held != nil {
 		fmt.Fprintf(&b, "cascades are held by %s since %s: %s\n", printable(h.Held.By), h.Held.Since.Format(time.DateTime), printable(h.Held.Reason))
 	}

@@ -82,6 +82,10 @@ func secret() []byte {
 func (s *Service) ReportStorage(ctx context.Context, host ha.Host, r ha.AgentReport) (ha.Accepted, []ha.AgentOrder, error) {
 	r.HostUUID, r.EpisodeUUID, r.TicketKey = host.UUID, newUUID(), secret()
 	a, err := s.store.ReportStorage(ctx, r)
+	if stale := (*ha.StaleEpochError)(nil); errors.As(err, &stale) {
+		s.cfg.Log.ErrorContext(ctx, "two agents speak for a host, or the clock of its agent was set back: the report of the earlier start is refused, and what "+
+			"is known of the host's storage is the other's word", "host", host.Name, "epoch", stale.Epoch, "stored", stale.Stored, "url", r.URL)
+	}
 	if err != nil {
 		return ha.Accepted{}, nil, err
 	}

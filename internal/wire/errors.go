@@ -55,7 +55,9 @@ func FaultOf(op Op, err error) (f *Fault, known bool) {
 	case errors.As(err, &conflict):
 		return faultf(http.StatusConflict, "%s", conflict.Text)
 	case errors.As(err, &staleEpoch):
-		return faultf(http.StatusConflict, "The report is of epoch %d, and epoch %d of the agent of %s has reported already.", staleEpoch.Epoch, staleEpoch.Stored, staleEpoch.Host)
+		return faultf(http.StatusConflict, "The report is of epoch %d, and epoch %d of the agent of %s has reported already: two agents speak for it, or this one's "+
+			"clock was set back. Stop the wrong one; a new key (salvor host agent-key) shuts it out, and lets the right one begin anew.",
+			staleEpoch.Epoch, staleEpoch.Stored, staleEpoch.Host)
 	case errors.As(err, &cloud) && op.Resource == "ext": // its reader is an operator of the cloud
 		return faultf(http.StatusServiceUnavailable, "Nova cannot be asked now: %s", cloud.Text)
 	case errors.As(err, &cloud) && cloud.Status == http.StatusForbidden:

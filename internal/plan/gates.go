@@ -57,7 +57,7 @@ func (t *turn) gates() bool {
 		case asks:
 		default:
 			t.hold(a.gate, a.text)
-			t.reload = true
+			t.reloadAfter(askAgain[a.verdict])
 			t.wakeAt(t.Now.Add(askAgain[a.verdict]))
 		}
 		return false
@@ -154,6 +154,12 @@ func (t *turn) gateNova() answer {
 // gateBrake counts how many hosts of the segment are down (field findings F117, F119: by union, once each).
 func (t *turn) gateBrake() answer {
 	a := answer{gate: ha.GateBrake}
+	off := map[string]bool{} // as Nova sees them
+	for _, s := range t.Facts.Services.Value {
+		if s.Binary == ha.BinaryCompute && !s.Up {
+			off[s.Host] = true
+		}
+	}
 	n, down := 0, 0
 	for _, p := range t.Unit.Peers {
 		if p.UUID == t.Unit.HostUUID {
@@ -164,8 +170,7 @@ func (t *turn) gateBrake() answer {
 			continue
 		}
 		n++
-		svc, seen := t.service(p.Name)
-		if p.OpenIncident || p.Claimed || seen && !svc.Up {
+		if p.OpenIncident || p.Claimed || off[p.Name] {
 			down++
 		}
 	}

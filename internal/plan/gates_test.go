@@ -238,6 +238,20 @@ func TestGateBrakeOff(t *testing.T) {
 	w.end(ha.StatusFinished, "")
 }
 
+// A look comes every second, and what others have written is read every other: a load costs more than the look.
+func TestGateReloadsAtItsOwnPace(t *testing.T) {
+	w := hostDeath(t)
+	w.instance("i1")
+	w.service(failedHost).Up = true // Nova has not noticed: 15 s of silence are awaited
+	loads := 0
+	w.reload = func() { loads++; w.unit.Now = w.now }
+	w.run(14 * time.Second)
+	w.waiting("gate proof")
+	if loads < 4 || loads > 8 {
+		t.Errorf("loaded %d times in 14 s\n%s", loads, w.story())
+	}
+}
+
 // The wait for a proof took time: the brake is asked again after it.
 func TestGateBrakeAgainAfterTheProof(t *testing.T) {
 	w := hostDeath(t)

@@ -409,7 +409,7 @@ func (t *turn) room() []string {
 // watchForRoom ends the waits early when a host has come that was not there before.
 func (t *turn) watchForRoom() {
 	t.look(LookServices, "")
-	t.reload = true
+	t.reloadAfter(5 * time.Second)
 	t.wakeAt(t.Now.Add(5 * time.Second))
 	for _, h := range t.room() {
 		if !slices.Contains(t.Memory.Room, h) {

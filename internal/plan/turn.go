@@ -111,6 +111,16 @@ func (t *turn) wakeAt(w time.Time) {
 	}
 }
 
+// reloadAfter asks for the rows of others when those at hand are older than age: looks and answers bring many turns meanwhile, and a
+// load is what costs most of all.
+func (t *turn) reloadAfter(age time.Duration) {
+	if due := t.Unit.Now.Add(age); t.Now.Before(due) {
+		t.wakeAt(due)
+		return
+	}
+	t.reload = true
+}
+
 // act decides an act: its intent is journaled with the changes of this turn, and sent only when they are committed. At most
 // one per key is in flight; false when one is, when its back-off is not over, or when Nova has as much to do as it may have.
 func (t *turn) act(a ha.Act) bool {

@@ -171,7 +171,7 @@ func TestEngineKilledAfterItem(t *testing.T) {
 		}
 	}
 	if n, items := p.number(p.look, "SELECT COUNT(*) FROM written"), p.number(p.look, "SELECT COUNT(DISTINCT kind, object_id) FROM written"); n != items || n != cascadeItems {
-		t.Errorf("%d items were written in %d commits' rows, want each of %d once", items, n, cascadeItems)
+		t.Errorf("%d items were written %d times, want each of %d once", items, n, cascadeItems)
 	}
 	if n := p.number(p.look, "SELECT COUNT(*) FROM blob_locations WHERE state = 'suspect'"); n != cascadeBlobs {
 		t.Errorf("%d copies are suspect, want %d", n, cascadeBlobs)

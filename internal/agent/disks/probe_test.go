@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		time.Sleep(time.Hour)
 	case "spin":
-		for { //nolint:revive // it is to want the CPU and nothing else
+		for n := 0; ; n++ { // it is to want the CPU and nothing else
+			_ = n
 		}
 	case "nonsense":
 		_, _ = os.Stdout.WriteString("{\"status\":\"fine\"}\n")

@@ -82,9 +82,7 @@ func (d dialect) overwrite(key string, columns []string) (on, set string) {
 }
 
 // together joins statements that MySQL carries out in one round trip: the answer is the last one's, an error the first one's
-// that fails. Only reads may follow: when another Galera node takes a row away between two statements, the transaction is rolled
-// back, the next one runs and commits by itself, and the refusal comes with the end of the packet, or, with wsrep_retry_autocommit
-// as it is by default, not at all (measured with 10.11: two reports of one death were admitted).
+// that fails. Only outside of a transaction (mysqlConn says why).
 const together = "; "
 
 const timeLayout = "2006-01-02 15:04:05.000000"

@@ -195,6 +195,10 @@ func takesPart(ctx context.Context, c session) error {
 
 // mysqlConn sends the BEGIN of a transaction with its first statement, which spares a round trip, and ends it within the
 // context in which it began: the driver's own COMMIT would wait for ever for a server that hangs.
+//
+// Nothing else of a transaction shares a round trip. When another Galera node takes a row away between two statements that do,
+// the transaction is rolled back, and what follows runs by itself, and is committed; the refusal comes with the end of the packet,
+// or not at all (wsrep_retry_autocommit). Measured with MariaDB 10.11: two reports of one death were admitted.
 type mysqlConn struct {
 	session
 	unsent bool // a transaction has begun of which the server does not know yet

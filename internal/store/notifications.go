@@ -219,9 +219,12 @@ func (s *Store) touchNamed(ctx context.Context, tx bun.Tx, name string, r ha.Rep
 	if s.d.returning {
 		err = tx.NewRaw(touchByName+" RETURNING *, ? AS now", name, s.d.now()).Scan(ctx, host)
 	} else {
-		err = tx.NewRaw(touchByName+together+"SELECT t.*, ? AS now, "+
+		if _, err = changed(ctx, tx, touchByName, name); err != nil {
+			return nil, err
+		}
+		err = tx.NewRaw("SELECT t.*, ? AS now, "+
 			"NOT EXISTS (SELECT 1 FROM notifications AS n WHERE n.unit_key = ?) AS first FROM hosts AS t WHERE name_key = ? AND deleted = 0",
-			name, s.d.now(), unitKeyOf(r), name).Scan(ctx, host)
+			s.d.now(), unitKeyOf(r), name).Scan(ctx, host)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil

@@ -48,24 +48,26 @@ type Observer struct {
 
 // Engine claims units of work and carries them out until Run's context ends.
 type Engine struct {
-	cfg     Config
-	store   Store
-	cloud   Cloud
-	fencer  Fencer // nil when no fencing is configured
-	log     *slog.Logger
-	limiter *limiter
-	writing *writing
-	beating *writing                   // of units
-	rules   atomic.Pointer[plan.Rules] // as they are now
-	poke    chan struct{}
-	started time.Time // for people: it is compared with nothing
+	cfg      Config
+	store    Store
+	cloud    Cloud
+	fencer   Fencer // nil when no fencing is configured
+	log      *slog.Logger
+	limiter  *limiter
+	services *shared[[]ha.Service]
+	writing  *writing
+	beating  *writing // of units
+	beats    beats
+	rules    atomic.Pointer[plan.Rules] // as they are now
+	poke     chan struct{}
+	started  time.Time // for people: it is compared with nothing
 
 	mu     sync.Mutex
 	units  map[int64]*unit // held
 	claims map[string]bool // keys whose claim is under way
 	group  sync.WaitGroup  // units and claims
 	drain  chan struct{}   // closed when nothing new may be sent
-	beats  int64           // own beats that were committed
+	own    int64           // own beats that were committed
 	others lease.Watch[int64]
 	peers  lease.Watch[string]
 	wanted map[string]time.Time // key -> since when it could be claimed, for the delay by rank
@@ -80,10 +82,11 @@ func New(cfg Config, store Store, cloud Cloud, fencer Fencer) *Engine {
 	}
 	e := &Engine{
 		cfg: cfg, store: store, cloud: cloud, fencer: fencer, log: cfg.Log.With("engine", cfg.Name),
-		limiter: newLimiter(max(1, cfg.Concurrency)), writing: newWriting(writesAtOnce), beating: newWriting(beatsAtOnce),
+		limiter: newLimiter(max(1, cfg.Concurrency)), services: newShared[[]ha.Service](servicesEvery), writing: newWriting(writesAtOnce), beating: newWriting(beatsAtOnce),
 		poke: make(chan struct{}, 1), started: time.Now().UTC(),
 		units: map[int64]*unit{}, claims: map[string]bool{}, drain: make(chan struct{}), wanted: map[string]time.Time{},
 	}
+	e.beats.e = e
 	e.SetRules(cfg.Rules)
 	return e
 }
@@ -152,17 +155,14 @@ func (e *Engine) leave(ctx context.Context) {
 func (e *Engine) beat(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Tick*2)
 	defer cancel()
-	err := e.store.BeatEngine(ctx, ha.Engine{Name: e.cfg.Name, Host: e.cfg.Host, Version: e.cfg.Version, StartedAt: e.started, Beat: e.beats + 1})
+	err := e.store.BeatEngine(ctx, ha.Engine{Name: e.cfg.Name, Host: e.cfg.Host, Version: e.cfg.Version, StartedAt: e.started, Beat: e.own + 1})
 	if err != nil {
 		e.warn(ctx, "could not beat", err)
 		return false
 	}
-	e.beats++
+	e.own++
 	if e.cfg.Observe.Held != nil {
-		e.mu.Lock()
-		held := len(e.units)
-		e.mu.Unlock()
-		e.cfg.Observe.Held(held, e.limiter.size())
+		e.cfg.Observe.Held(e.holding(), e.limiter.size())
 	}
 	return true
 }
@@ -226,7 +226,7 @@ func (e *Engine) candidates(poll ha.Poll, now time.Time) []candidate {
 	ids := map[int64]bool{}
 	for _, s := range poll.Units {
 		ids[s.WorkID] = true
-		still, beats := e.others.See(s.WorkID, s.Epoch, s.Beat, now, e.beats)
+		still, beats := e.others.See(s.WorkID, s.Epoch, s.Beat, now, e.own)
 		dead := s.Owner != "" && lease.Dead(still, beats, s.TTL)
 		if dead || s.Owner == "" && s.Due {
 			list = append(list, candidate{key: s.Key, request: ha.ClaimRequest{WorkID: s.WorkID, Epoch: s.Epoch, Beat: s.Beat}, dead: dead})
@@ -250,7 +250,7 @@ func (e *Engine) seeEngines(ctx context.Context) {
 		if p.Name == e.cfg.Name {
 			continue
 		}
-		if still, beats := e.peers.See(p.Name, 0, p.Beat, now, e.beats); !lease.Dead(still, beats, e.cfg.TTL) {
+		if still, beats := e.peers.See(p.Name, 0, p.Beat, now, e.own); !lease.Dead(still, beats, e.cfg.TTL) {
 			alive = append(alive, p.Name)
 		}
 	}
@@ -355,6 +355,13 @@ func (e *Engine) stopActs() {
 	for _, u := range e.units {
 		u.stopActs()
 	}
+}
+
+// holding is how many units this engine holds.
+func (e *Engine) holding() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.units)
 }
 
 // Held returns the keys of the units that this engine holds.

@@ -26,6 +26,9 @@ type limiter struct {
 // listsPerSecond is the most server and migration lists that a process asks for.
 const listsPerSecond = 20
 
+// servicesEvery is the pace of the lists of services, of which a process needs but one at a time.
+const servicesEvery = time.Second / 4
+
 func newLimiter(limit int) *limiter {
 	return &limiter{max: limit, limit: limit, listEvery: time.Second / listsPerSecond}
 }

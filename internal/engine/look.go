@@ -66,7 +66,7 @@ func (u *unit) look(ctx context.Context, host string, due []plan.Look) {
 		return slices.ContainsFunc(due, func(l plan.Look) bool { return l.Kind == k })
 	}
 	if wants(plan.LookServices) {
-		ask(ctx, u, free, u.e.cloud.Services, func(f *plan.Facts, s seen[[]ha.Service]) { f.Services = s(f.Services) })
+		u.lookAtServices(ctx)
 	}
 	if wants(plan.LookAggregates) {
 		ask(ctx, u, free, u.e.cloud.Aggregates, func(f *plan.Facts, s seen[[]ha.Aggregate]) { f.Aggregates = s(f.Aggregates) })
@@ -135,24 +135,50 @@ func ask[T any](ctx context.Context, u *unit, kind question, call func(context.C
 	if kind == paced && u.e.limiter.list(ctx) != nil || u.e.limiter.acquire(ctx) != nil {
 		return
 	}
-	began := u.now()
-	ctx, cancel := context.WithTimeout(ctx, u.e.cfg.CallTimeout)
+	began := time.Now()
+	value, err := called(ctx, u.e, call)
+	tell(u, began, value, err, kind, put)
+}
+
+// called makes one call, for which a slot of the limiter is held, and gives the slot back.
+func called[T any](ctx context.Context, e *Engine, call func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.CallTimeout)
+	defer cancel()
 	value, err := call(ctx)
-	cancel()
-	class := ha.ClassOf(err)
-	u.e.limiter.release(class)
+	e.limiter.release(ha.ClassOf(err))
+	return value, err
+}
+
+// tell hands the answer of a call that began then to the loop.
+func tell[T any](u *unit, began time.Time, value T, err error, kind question, put func(*plan.Facts, seen[T])) {
+	at := u.at(began)
 	answer := func(was plan.Seen[T]) plan.Seen[T] {
 		switch {
-		case began.Before(was.At):
+		case at.Before(was.At):
 			return was
-		case err == nil || class == ha.ClassGone && kind == single:
-			return plan.Seen[T]{Value: value, At: began, Err: err, Tried: began}
+		case err == nil || ha.ClassOf(err) == ha.ClassGone && kind == single:
+			return plan.Seen[T]{Value: value, At: at, Err: err, Tried: at}
 		}
-		was.Err, was.Tried = err, began
+		was.Err, was.Tried = err, at
 		return was
 	}
 	u.mu.Lock()
 	u.found = append(u.found, func(f *plan.Facts) { put(f, answer) })
 	u.mu.Unlock()
 	u.ring()
+}
+
+// lookAtServices asks for all services, together with the other units of this process: a large cloud has thousands, and while many of
+// its hosts die each of their units asks once a second.
+func (u *unit) lookAtServices(ctx context.Context) {
+	value, began, err := u.e.services.get(ctx, func(ctx context.Context) ([]ha.Service, error) {
+		if err := u.e.limiter.acquire(ctx); err != nil {
+			return nil, err
+		}
+		return called(ctx, u.e, u.e.cloud.Services)
+	})
+	if ctx.Err() != nil {
+		return
+	}
+	tell(u, began, value, err, free, func(f *plan.Facts, s seen[[]ha.Service]) { f.Services = s(f.Services) })
 }

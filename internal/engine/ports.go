@@ -25,6 +25,9 @@ type Store interface {
 	// applies the changes in order. ErrFenced, or a guard's error, and nothing written. On success l.Beat is the row's.
 	// An answer that was lost is looked up by (epoch, beat), never replayed. Without changes it is a beat.
 	Commit(ctx context.Context, l *ha.Lease, changes ...ha.Change) (ha.Beat, error)
+	// Beats renews leases of this owner of which none has a commit under way, in one statement, and returns the beats by WorkID.
+	// About one that is not among them Commit tells.
+	Beats(ctx context.Context, leases []ha.Lease) (map[int64]ha.Beat, error)
 }
 
 // Cloud is what the engine needs of Nova. Errors are *ha.CloudError. Every call ends by ctx.

@@ -63,7 +63,10 @@ func newUnit(e *Engine, l ha.Lease, rows ha.Unit, guard *lease.Guard) *unit {
 }
 
 // now is the database's clock as this owner reckons it: read at the claim, carried on by its own monotonic clock.
-func (u *unit) now() time.Time { return u.dbNow.Add(time.Since(u.local)) }
+func (u *unit) now() time.Time { return u.at(time.Now()) }
+
+// at is a moment of this process's clock on the database's.
+func (u *unit) at(local time.Time) time.Time { return u.dbNow.Add(local.Sub(u.local)) }
 
 // run takes turns until the unit ends, is parked, is another's, or ctx (the guard's) ends.
 func (u *unit) run(ctx context.Context) {
@@ -109,6 +112,7 @@ func (u *unit) run(ctx context.Context) {
 				continue
 			}
 		}
+		loads := u.reload
 		done, again := u.commit(ctx, d, draining)
 		u.leaveWriting()
 		switch {
@@ -121,7 +125,7 @@ func (u *unit) run(ctx context.Context) {
 		if next := u.lookAt(d.Looks); next > 0 && (d.Wake.IsZero() || u.now().Add(next).Before(d.Wake)) {
 			d.Wake = u.now().Add(next)
 		}
-		if d.Reload {
+		if d.Reload && (u.reload || !loads) { // what this turn has loaded, it asked for before it knew
 			u.reload = true
 		}
 		u.wait(ctx, d.Wake)
@@ -169,15 +173,14 @@ func (u *unit) commit(ctx context.Context, d plan.Decision, draining bool) (done
 		u.memory, u.ended = d.Memory, nil // what was seen in this turn is not seen again
 		return !u.load(ctx), false
 	}
-	if len(d.Changes) == 0 { // a beat
-		if !u.e.beating.enter(ctx.Done(), nil) {
-			return true, false
-		}
-		defer u.e.beating.leave()
-	}
+	var beat ha.Beat
+	var err error
 	sent := time.Now()
-	changes := u.numbered(d.Changes)
-	beat, err := u.e.store.Commit(ctx, &u.lease, changes...)
+	if len(d.Changes) == 0 {
+		beat, sent, err = u.beat(ctx)
+	} else {
+		beat, err = u.e.store.Commit(ctx, &u.lease, u.numbered(d.Changes)...)
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, ha.ErrFenced):
@@ -311,12 +314,7 @@ func (u *unit) keep(ctx context.Context) bool {
 	if time.Since(u.sent) < u.e.cfg.Tick {
 		return true
 	}
-	if !u.e.beating.enter(ctx.Done(), nil) {
-		return false
-	}
-	sent := time.Now()
-	_, err := u.e.store.Commit(ctx, &u.lease)
-	u.e.beating.leave()
+	_, sent, err := u.beat(ctx)
 	if err == nil {
 		u.sent = sent
 		u.guard.Renew(sent)

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -119,8 +121,7 @@ func (s *Store) workNow(ctx context.Context, db bun.IDB, where string, args ...a
 	return row.workRow, row.Now.Time, err
 }
 
-// beat is a commit without changes: one statement, or two, without a transaction. Repeated after a lost answer it is
-// another beat.
+// beat is a commit without changes: one round trip, without a transaction. Repeated after a lost answer it is another beat.
 func (s *Store) beat(ctx context.Context, l *ha.Lease) (ha.Beat, error) {
 	var got struct {
 		Beat    int64 `bun:"beat"`
@@ -136,21 +137,64 @@ func (s *Store) beat(ctx context.Context, l *ha.Lease) (ha.Beat, error) {
 		if s.d.returning {
 			return noRows(s.db.NewRaw(update+" RETURNING beat, signals, ? AS db_now", now, l.WorkID, l.Epoch, l.Owner, now).Scan(ctx, &got))
 		}
-		n, err := changed(ctx, s.db, update, now, l.WorkID, l.Epoch, l.Owner)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return ha.ErrFenced
-		}
-		return noRows(s.db.NewRaw("SELECT beat, signals, ? AS db_now FROM work WHERE id = ? AND epoch = ? AND owner = ?",
-			now, l.WorkID, l.Epoch, l.Owner).Scan(ctx, &got))
+		return noRows(s.db.NewRaw(update+together+"SELECT beat, signals, ? AS db_now FROM work WHERE id = ? AND epoch = ? AND owner = ?",
+			now, l.WorkID, l.Epoch, l.Owner, now, l.WorkID, l.Epoch, l.Owner).Scan(ctx, &got))
 	})
 	if err != nil {
 		return ha.Beat{}, err
 	}
 	l.Beat = got.Beat
 	return ha.Beat{Beat: got.Beat, Signal: got.Signals, Now: got.Now.Time}, nil
+}
+
+// Beats renews leases of one owner in one statement: commits without changes of units that have no commit under way. It returns the
+// beats of those that still are the owner's, by WorkID; about any other, and after an error about all, Commit tells.
+func (s *Store) Beats(ctx context.Context, leases []ha.Lease) (map[int64]ha.Beat, error) {
+	owner, ids, byEpoch := "", []int64{}, map[int64][]int64{}
+	for _, l := range leases {
+		if l.Owner == "" || owner != "" && l.Owner != owner {
+			return nil, fmt.Errorf("beating: the leases are not of one owner: %q, %q", owner, l.Owner)
+		}
+		owner, ids = l.Owner, append(ids, l.WorkID)
+		byEpoch[l.Epoch] = append(byEpoch[l.Epoch], l.WorkID)
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	var rows []struct {
+		ID      int64 `bun:"id"`
+		Beat    int64 `bun:"beat"`
+		Signals int64 `bun:"signals"`
+		Now     stamp `bun:"db_now"`
+	}
+	err := s.repeat(ctx, "beating", func(ctx context.Context) error {
+		now := s.d.now()
+		where, args := " WHERE id IN (?) AND owner = ? AND (", []any{bun.List(ids), owner}
+		for epoch, of := range byEpoch {
+			where += "epoch = ? AND id IN (?) OR "
+			args = append(args, epoch, bun.List(of))
+		}
+		where = strings.TrimSuffix(where, " OR ") + ")"
+		query := "UPDATE work SET beat = beat + 1, next_look_at = ?" + where
+		all := append([]any{now}, args...)
+		if s.d.returning {
+			query += " RETURNING id, beat, signals, ? AS db_now"
+			all = append(all, now)
+		} else {
+			query += together + "SELECT id, beat, signals, ? AS db_now FROM work" + where
+			all = append(append(all, now), args...)
+		}
+		rows = nil
+		return s.db.NewRaw(query, all...).Scan(ctx, &rows)
+	})
+	if err != nil {
+		return nil, err
+	}
+	beats := make(map[int64]ha.Beat, len(rows))
+	for _, r := range rows {
+		beats[r.ID] = ha.Beat{Beat: r.Beat, Signal: r.Signals, Now: r.Now.Time}
+	}
+	return beats, nil
 }
 
 // Load reads the unit again, fenced; what was signalled until now is seen.

@@ -236,6 +236,13 @@ func hotPaths(ctx context.Context, s *store.Store, d seeded) []hotPath {
 		{"looking a segment over", []string{"hosts_list_idx", "uniq_claims0what", "work_rate_idx"}, func() error { _, err := s.Outlook(ctx, d.fresh.SegmentUUID); return err }},
 		{"loading again", []string{"notifications_unit_idx|notifications_twin_idx|notifications_pkey"}, func() error { _, err := s.Load(ctx, &lease); return err }},
 		{"beating", nil, func() error { _, err := s.Commit(ctx, &lease); return err }},
+		{"beating together", nil, func() error {
+			got, err := s.Beats(ctx, []ha.Lease{lease, {WorkID: lease.WorkID + 1, Owner: lease.Owner, Epoch: 2}})
+			if err == nil && len(got) != 1 {
+				err = fmt.Errorf("%d leases were renewed, not 1", len(got))
+			}
+			return err
+		}},
 		{"committing", []string{"uniq_notification0uuid", "journal_open_idx", "uniq_work0unit_key0ended", "uniq_claims0what"}, func() error {
 			_, err := s.Commit(ctx, &lease, ha.GiveWay{HostUUID: d.fresh.HostUUID},
 				ha.SetNotification{UUID: d.fresh.NotificationUUID, Status: ha.StatusRunning},

@@ -11,20 +11,24 @@ import (
 	"github.com/salvor-ha/salvor/internal/store/rules"
 )
 
-// putMove gathers the owner's fields of a move, which its notification and instance name. One that it does not change is not
-// written; all others of a commit are written together.
+// putMove gathers the owner's fields of a move, which its notification and instance name; all of a commit are written together. One
+// with a uuid of another's making, such as an imported one, is looked for, and is not written if nothing changes.
 func (c *commit) putMove(ctx context.Context, m ha.VMove) error {
 	if m.NotificationUUID == "" {
 		m.NotificationUUID = c.row.NotificationUUID
+	}
+	next := rowOfMove(m)
+	next.CreatedAt = stamp{rules.Second(c.now)}
+	if m.UUID == ha.MoveUUID(m.NotificationUUID, m.InstanceUUID) { // made of what names it: no row of it has another
+		c.put(&next)
+		return nil
 	}
 	known, err := c.movesOf(ctx, m.NotificationUUID)
 	if err != nil {
 		return err
 	}
-	next := rowOfMove(m)
 	have := known[m.InstanceUUID]
 	if have == nil {
-		next.CreatedAt = stamp{rules.Second(c.now)}
 		known[m.InstanceUUID] = &next
 		c.puts = append(c.puts, &next)
 		return nil
@@ -33,9 +37,6 @@ func (c *commit) putMove(ctx context.Context, m ha.VMove) error {
 	if reflect.DeepEqual(next, *have) {
 		return nil
 	}
-	if have.ID != 0 {
-		next.UpdatedAt = stamp{rules.Second(c.now)}
-	}
 	*have = next
 	if !slices.Contains(c.puts, have) {
 		c.puts = append(c.puts, have)
@@ -43,8 +44,19 @@ func (c *commit) putMove(ctx context.Context, m ha.VMove) error {
 	return nil
 }
 
-// stays are the columns of a move that a put of an existing one leaves alone: what names it, and what is the api's.
-var stays = []string{"id", "uuid", "notification_uuid", "instance_uuid", "created_at", "deleted_at", "deleted", "retry_wish"}
+// put gathers a move that is written under its uuid, whether it is new or not.
+func (c *commit) put(next *vmoveRow) {
+	for _, have := range c.puts {
+		if have.UUID == next.UUID {
+			*have = *next
+			return
+		}
+	}
+	c.puts = append(c.puts, next)
+}
+
+// stays are the columns of a move that a put of an existing one leaves alone, what names it and what is the api's, or sets itself.
+var stays = []string{"id", "uuid", "notification_uuid", "instance_uuid", "created_at", "updated_at", "deleted_at", "deleted", "retry_wish"}
 
 // writePuts writes the gathered moves in one statement, whether they are new or not.
 func (c *commit) writePuts(ctx context.Context) error {
@@ -58,6 +70,7 @@ func (c *commit) writePuts(ctx context.Context) error {
 		}
 	}
 	on, set := c.s.d.overwrite("uuid", columns)
+	set += ", updated_at = " + string(literal(rules.Second(c.now)))
 	_, err := c.tx.NewInsert().Model(&c.puts).ExcludeColumn("id").On(on).Set(set).Returning("NULL").Exec(ctx)
 	c.puts, c.moves = nil, nil
 	return err

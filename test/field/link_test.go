@@ -119,6 +119,13 @@ func (l *link) Load(ctx context.Context, lease *ha.Lease) (ha.Unit, error) {
 	return l.Store.Load(ctx, lease)
 }
 
+func (l *link) Beats(ctx context.Context, leases []ha.Lease) (map[int64]ha.Beat, error) {
+	if err := l.pass(ctx); err != nil {
+		return nil, err
+	}
+	return l.Store.Beats(ctx, leases)
+}
+
 func (l *link) Commit(ctx context.Context, lease *ha.Lease, changes ...ha.Change) (ha.Beat, error) {
 	if err := l.pass(ctx); err != nil {
 		return ha.Beat{}, err

@@ -185,6 +185,24 @@ func (l *link) Load(ctx context.Context, lease *ha.Lease) (ha.Unit, error) {
 	return unit, err
 }
 
+func (l *link) Beats(ctx context.Context, leases []ha.Lease) (map[int64]ha.Beat, error) {
+	lost, err := l.pass(ctx, other)
+	if err != nil {
+		return nil, err
+	}
+	beats, err := l.Store.Beats(sent(ctx), leases)
+	for _, lease := range leases {
+		if _, ok := beats[lease.WorkID]; ok {
+			l.w.wrote(l, lease, nil)
+		}
+	}
+	if lost {
+		return nil, errAway
+	}
+	l.await()
+	return beats, err
+}
+
 func (l *link) Commit(ctx context.Context, lease *ha.Lease, changes ...ha.Change) (ha.Beat, error) {
 	lost, err := l.pass(ctx, commit)
 	if err != nil {

@@ -43,6 +43,22 @@ func (s *Store) Commit(ctx context.Context, l *ha.Lease, changes ...ha.Change) (
 	return beat, nil
 }
 
+// Beats renews leases that are still their owner's.
+func (s *Store) Beats(ctx context.Context, leases []ha.Lease) (beats map[int64]ha.Beat, err error) {
+	beats = map[int64]ha.Beat{}
+	err = s.run(ctx, "Beats", func(t *tx) error {
+		for _, l := range leases {
+			if w, err := t.fence(l); err == nil {
+				w.Beat++
+				w.nextLook = t.now
+				beats[l.WorkID] = ha.Beat{Beat: w.Beat, Signal: w.Signal, Now: t.now}
+			}
+		}
+		return nil
+	})
+	return beats, err
+}
+
 func (t *tx) apply(w *work, l ha.Lease, change ha.Change) error {
 	switch c := change.(type) {
 	case ha.SetNotification:

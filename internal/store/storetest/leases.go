@@ -121,6 +121,35 @@ func claimFresh(f *fixture) {
 	f.is(err, ha.ErrFenced)
 }
 
+// beats renews the leases that still are the owner's, together, and nobody else's.
+func beats(f *fixture) {
+	s := f.segment()
+	var mine []ha.Lease
+	for range 3 {
+		l, _ := f.claim("a", f.admit(death(f.host(s.UUID), 0)))
+		mine = append(mine, *l)
+	}
+	others, _ := f.claim("b", f.admit(death(f.host(s.UUID), 0)))
+	l, _, err := f.Claim(f.ctx, ha.ClaimRequest{Owner: "a", TTL: ttl, WorkID: mine[1].WorkID, Epoch: mine[1].Epoch, Beat: mine[1].Beat})
+	f.must(err) // in a new epoch
+	taken := ha.Lease{WorkID: others.WorkID, Owner: "a", Epoch: others.Epoch, Beat: others.Beat}
+	got, err := f.Beats(f.ctx, append(mine, taken))
+	f.must(err)
+	equal(f, "leases renewed", len(got), 2)
+	for _, i := range []int{0, 2} {
+		if b := got[mine[i].WorkID]; b.Beat != mine[i].Beat+1 || b.Now.IsZero() {
+			f.Fatalf("beat %d is %+v after beat %d", i, b, mine[i].Beat)
+		}
+	}
+	got, err = f.Beats(f.ctx, []ha.Lease{mine[0], l})
+	f.must(err)
+	if got[mine[0].WorkID].Beat != mine[0].Beat+2 || got[l.WorkID].Beat != l.Beat+1 {
+		f.Fatalf("beats in two epochs are %+v", got)
+	}
+	f.commit(others) // nobody has touched it
+	equal(f, "the beat of another's unit", others.Beat, taken.Beat+1)
+}
+
 // claimRace: of 20 claimers, one wins.
 func claimRace(f *fixture) {
 	backends := []Backend{f.Backend, f.open(f.T), f.open(f.T)}

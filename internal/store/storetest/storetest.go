@@ -27,6 +27,7 @@ type Backend interface {
 	Claim(ctx context.Context, r ha.ClaimRequest) (ha.Lease, ha.Unit, error)
 	Load(ctx context.Context, l *ha.Lease) (ha.Unit, error)
 	Commit(ctx context.Context, l *ha.Lease, changes ...ha.Change) (ha.Beat, error)
+	Beats(ctx context.Context, leases []ha.Lease) (map[int64]ha.Beat, error)
 
 	Segments(ctx context.Context, f ha.SegmentFilter, p ha.Page) ([]ha.Segment, error)
 	Segment(ctx context.Context, uuid string) (ha.Segment, error)
@@ -74,9 +75,9 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 		{"AdmitStores", admitStores}, {"AdmitRules", admitRules}, {"AdmitMaintenance", admitMaintenance}, {"AdmitSignals", admitSignals},
 		{"AdmitOnce", admitOnce}, {"AdmitAgain", admitAgain}, {"AdmitWhileDeleted", admitWhileDeleted},
 		{"PollFresh", pollFresh}, {"PollUnits", pollUnits}, {"Engines", engines},
-		{"ClaimFresh", claimFresh}, {"ClaimRace", claimRace}, {"TakeoverRace", takeoverRace}, {"Fence", fence}, {"FenceRace", fenceRace},
+		{"ClaimFresh", claimFresh}, {"Beats", beats}, {"ClaimRace", claimRace}, {"TakeoverRace", takeoverRace}, {"Fence", fence}, {"FenceRace", fenceRace},
 		{"Beat", beat}, {"UnitIsWhole", unitIsWhole}, {"UnitOfDeleted", unitOfDeleted}, {"Peers", peers}, {"Others", others}, {"Earlier", earlier},
-		{"SetNotification", setNotification}, {"Moves", moves}, {"MoveFields", moveFields}, {"RecoveryFields", recoveryFields},
+		{"SetNotification", setNotification}, {"Moves", moves}, {"PlannedMoves", plannedMoves}, {"MoveFields", moveFields}, {"RecoveryFields", recoveryFields},
 		{"Journal", journal}, {"Claims", claims}, {"SetHost", setHost}, {"Adopt", adopt}, {"EndUnit", endUnit}, {"Park", park},
 		{"StartUnit", startUnit}, {"TouchSegment", touchSegment}, {"GiveWay", giveWay}, {"GiveWayRace", giveWayRace},
 		{"Reserve", reserve}, {"AllOrNothing", allOrNothing},

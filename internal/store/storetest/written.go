@@ -72,6 +72,29 @@ func moves(f *fixture) {
 	fails[*ha.NotFoundError](f, err) // of another notification
 }
 
+// plannedMoves: a move whose uuid is made of what names it is written without being looked for.
+func plannedMoves(f *fixture) {
+	_, n, l := f.incident()
+	m := ha.VMove{NotificationUUID: n.UUID, InstanceUUID: id(), InstanceName: "vm-1", Status: ha.MovePending}
+	m.UUID = ha.MoveUUID(n.UUID, m.InstanceUUID)
+	other := ha.VMove{UUID: id(), InstanceUUID: id(), Status: ha.MovePending}
+	f.commit(l, ha.PutMove{Move: m}, ha.PutMove{Move: other})
+	made := f.load(l).Moves
+	if len(made) != 2 || made[0].UUID != m.UUID || made[0].UpdatedAt != nil || made[0].CreatedAt.IsZero() {
+		f.Fatalf("moves are %+v", made)
+	}
+	f.must(f.Wish(f.ctx, n.UUID, ha.Wish{Kind: ha.WishRetryMove, By: "x", VMove: m.UUID}))
+	m.Status, m.Attempts = ha.MoveOngoing, 1
+	ended := m
+	ended.Status = ha.MoveFailed
+	f.commit(l, ha.PutMove{Move: m}, ha.PutMove{Move: other}, ha.PutMove{Move: ended})
+	got := f.load(l).Moves
+	if len(got) != 2 || got[0].ID != made[0].ID || got[0].Status != ha.MoveFailed || got[0].Attempts != 1 || got[0].RetryWish != 1 ||
+		!got[0].CreatedAt.Equal(made[0].CreatedAt) || got[0].UpdatedAt == nil || got[1].UpdatedAt != nil {
+		f.Fatalf("moves are %+v, they were %+v", got, made)
+	}
+}
+
 // fill sets every field of v that can be set to something that is not zero, so that a column forgotten is a test failed.
 func fill(v reflect.Value, n *int) {
 	*n++

@@ -78,7 +78,7 @@ func (c Children) Probe(ctx context.Context, name string, q Question) (f Finding
 	case <-ended:
 	case <-ctx.Done():
 		late := ErrHanging
-		if runnable(cmd.Process.Pid) {
+		if runnable(cmd.Process.Pid, ended) {
 			late = ErrStarved
 		}
 		_ = cmd.Process.Kill() // of a child in uninterruptible sleep nothing is seen

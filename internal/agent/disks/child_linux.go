@@ -20,9 +20,9 @@ const (
 	betweenLooks = 10 * time.Millisecond
 )
 
-// runnable reports whether a process has a thread that wants to run, at each of some looks. What waits for a disk sleeps, whichever way its
-// filesystem sleeps (D, or S where a signal may end it); what gets no CPU does not.
-func runnable(pid int) bool {
+// runnable reports whether a process has a thread that wants to run, at each of some looks, or until it has ended. What waits for a disk
+// sleeps, whichever way its filesystem sleeps (D, or S where a signal may end it); what gets no CPU does not.
+func runnable(pid int, ended <-chan struct{}) bool {
 	for range sights {
 		stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		wants := false
@@ -34,7 +34,11 @@ func runnable(pid int) bool {
 		if !wants {
 			return false
 		}
-		time.Sleep(betweenLooks)
+		select {
+		case <-ended:
+			return true
+		case <-time.After(betweenLooks):
+		}
 	}
 	return true
 }

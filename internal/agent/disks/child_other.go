@@ -6,4 +6,4 @@ import "syscall"
 
 func ofItsOwn() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-func runnable(int) bool { return false }
+func runnable(int, <-chan struct{}) bool { return false }

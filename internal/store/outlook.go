@@ -33,29 +33,14 @@ func (s *Store) Outlook(ctx context.Context, segment string) (ha.Outlook, error)
 			return err
 		}
 		o.Now = now.Time
-		var hosts []hostRow
-		if err := db.NewSelect().Model(&hosts).Where("failover_segment_id = ? AND deleted = 0", segment).
-			OrderExpr("id").Limit(mostPeers).Scan(ctx); err != nil {
-			return err
-		}
 		var claims []claimRow
 		if err := db.NewRaw(claimsQuery, -1, "", segment).Scan(ctx, &claims); err != nil {
 			return err
 		}
-		down, err := hostsBy(ctx, db, downQuery, segment)
-		if err != nil {
-			return err
-		}
-		failed, err := hostsBy(ctx, db, failedQuery, segment)
-		if err != nil {
-			return err
-		}
-		peers := make([]ha.Host, len(hosts))
-		for i, h := range hosts {
-			peers[i] = h.host()
-		}
 		o.Claims = claimsFrom(claims)
-		o.Peers = rules.Peers(peers, o.Claims, down, failed)
+		if o.Peers, err = peersOf(ctx, db, segment, o.Claims); err != nil {
+			return err
+		}
 		return db.NewRaw(startsQuery, segment, literal(o.Now.Add(-rules.RateWindow))).Scan(ctx, &o.RecentStarts)
 	})
 	return o, err

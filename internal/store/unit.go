@@ -93,39 +93,38 @@ const downQuery = `SELECT DISTINCT source_host_uuid FROM notifications WHERE del
 AND type = 'COMPUTE_HOST' AND event = 'STOPPED'
 AND source_host_uuid IN (SELECT uuid FROM hosts WHERE failover_segment_id = ? AND deleted = 0)`
 
-// failedQuery finds the hosts of a segment whose storage is in error.
-const failedQuery = `SELECT host_uuid FROM host_health WHERE state = 'error'
-AND host_uuid IN (SELECT uuid FROM hosts WHERE failover_segment_id = ? AND deleted = 0)`
+// peerRow is a host of a segment, and whether its storage is in error.
+type peerRow struct {
+	hostRow      `bun:",extend"`
+	StorageError bool `bun:"storage_error,scanonly"`
+}
 
-// hostsBy are the hosts that a query names for a segment.
-func hostsBy(ctx context.Context, db bun.IDB, query, segment string) (map[string]bool, error) {
-	var uuids []string
-	if err := db.NewRaw(query, segment).Scan(ctx, &uuids); err != nil {
+const storageErrorColumn = "EXISTS (SELECT 1 FROM host_health WHERE host_uuid = t.uuid AND state = 'error') AS storage_error"
+
+// peersOf are the hosts of a segment as a plan sees them.
+func peersOf(ctx context.Context, db bun.IDB, segment string, claims []ha.Claim) ([]ha.Peer, error) {
+	var rows []peerRow
+	if err := db.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr(storageErrorColumn).
+		Where("failover_segment_id = ? AND deleted = 0", segment).OrderExpr("id").Limit(mostPeers).Scan(ctx); err != nil {
 		return nil, err
 	}
-	hosts := make(map[string]bool, len(uuids))
-	for _, uuid := range uuids {
-		hosts[uuid] = true
+	var open []string
+	if err := db.NewRaw(downQuery, segment).Scan(ctx, &open); err != nil {
+		return nil, err
 	}
-	return hosts, nil
+	hosts, down, failed := make([]ha.Host, len(rows)), make(map[string]bool, len(open)), map[string]bool{}
+	for i, r := range rows {
+		hosts[i], failed[r.UUID] = r.host(), r.StorageError
+	}
+	for _, uuid := range open {
+		down[uuid] = true
+	}
+	return rules.Peers(hosts, claims, down, failed), nil
 }
 
 func (s *Store) loadPeers(ctx context.Context, tx bun.Tx, u *ha.Unit) error {
-	var hosts []hostRow
-	if err := tx.NewSelect().Model(&hosts).Where("failover_segment_id = ? AND deleted = 0", u.SegmentUUID).
-		OrderExpr("id").Limit(mostPeers).Scan(ctx); err != nil {
-		return err
-	}
 	var rows []claimRow
 	if err := tx.NewRaw(claimsQuery, u.ID, u.HostUUID, u.SegmentUUID).Scan(ctx, &rows); err != nil {
-		return err
-	}
-	down, err := hostsBy(ctx, tx, downQuery, u.SegmentUUID)
-	if err != nil {
-		return err
-	}
-	failed, err := hostsBy(ctx, tx, failedQuery, u.SegmentUUID)
-	if err != nil {
 		return err
 	}
 	claims := claimsFrom(rows)
@@ -134,12 +133,9 @@ func (s *Store) loadPeers(ctx context.Context, tx bun.Tx, u *ha.Unit) error {
 			u.Claims = append(u.Claims, c)
 		}
 	}
-	peers := make([]ha.Host, len(hosts))
-	for i, h := range hosts {
-		peers[i] = h.host()
-	}
-	u.Peers = rules.Peers(peers, claims, down, failed)
-	return nil
+	var err error
+	u.Peers, err = peersOf(ctx, tx, u.SegmentUUID, claims)
+	return err
 }
 
 func (s *Store) loadMoves(ctx context.Context, tx bun.Tx, u *ha.Unit) error {

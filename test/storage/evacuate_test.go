@@ -214,6 +214,7 @@ func (e *evacuation) confirms() {
 // TestStorageDiesHostIsFencedAndEvacuated: with storage_failure_action = evacuate the host of a dead store is powered off and seen off, then
 // each of its instances is evacuated once, and both the episode and the recovery say so.
 func TestStorageDiesHostIsFencedAndEvacuated(t *testing.T) {
+	t.Parallel()
 	e := newEvacuation(t, powerOf)
 	e.dies()
 	e.moved("salvor: fenced for its storage")
@@ -235,7 +236,9 @@ func TestStorageDiesHostIsFencedAndEvacuated(t *testing.T) {
 // TestStorageDiesNothingCanFence: what is to be fenced and cannot be is not evacuated; the episode says what it waits for, and an operator's
 // word that the host is off lets it go on.
 func TestStorageDiesNothingCanFence(t *testing.T) {
+	t.Parallel()
 	t.Run("no fencing is configured", func(t *testing.T) {
+		t.Parallel()
 		e := newEvacuation(t, "")
 		e.dies()
 		e.waits("storage_failure_action is evacuate, which needs fencing, and none is configured for host-1")
@@ -245,6 +248,7 @@ func TestStorageDiesNothingCanFence(t *testing.T) {
 		e.done("host-1")
 	})
 	t.Run("the BMC does not answer", func(t *testing.T) {
+		t.Parallel()
 		e := newEvacuation(t, powerOf)
 		testkit.Must(t, 204, "POST", e.Sim+"/sim/hosts/host-1/bmc", map[string]any{"dark": true})
 		e.dies()

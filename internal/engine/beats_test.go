@@ -44,11 +44,12 @@ func TestBeatsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &beaten{}
 		e := New(Config{Tick: time.Second, TTL: 5 * time.Second}, store, nil, nil)
+		for id := range int64(4) {
+			e.units[id] = &unit{e: e, lease: ha.Lease{WorkID: id, Owner: "me", Epoch: 1, Beat: 10 * id}}
+		}
 		var wg sync.WaitGroup
 		began := time.Now()
-		for id := range int64(4) {
-			u := &unit{e: e, lease: ha.Lease{WorkID: id, Owner: "me", Epoch: 1, Beat: 10 * id}}
-			e.units[id] = u
+		for id, u := range e.units {
 			wg.Go(func() {
 				time.Sleep(time.Duration(id) * time.Millisecond)
 				beat, sent, err := u.beat(t.Context())

@@ -69,8 +69,12 @@ func (l *loader) apply(c *Config) []error {
 			err = nil
 		}
 		if err != nil {
+			expected := err.Error()
+			if slices.ContainsFunc(v.texts, func(text string) bool { return strings.Contains(text, " #") }) {
+				expected += "; " + ownLine
+			}
 			failures = append(failures, &ValueError{Source: v.source, Group: o.Group, Option: o.Name,
-				Value: o.show(v.texts), Expected: err.Error()})
+				Value: o.show(v.texts), Expected: expected})
 			continue
 		}
 		c.index[[2]string{o.Group, o.Name}] = len(c.settings)

@@ -104,3 +104,35 @@ func TestKnowsMasakarisOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestExamplesInDocuments: what the documents print loads as it stands there, without a word about it, and no value has a comment in it.
+func TestExamplesInDocuments(t *testing.T) {
+	paths, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?ms)^```ini\n(.*?)^```|^(    \\[[a-z_A-Z]+\\][^\n]*\n(?:(?:    [^\n]*)?\n)*)")
+	n := 0
+	for _, path := range append(paths, filepath.Join("..", "..", "README.md")) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range block.FindAllStringSubmatch(string(text), -1) {
+			example := m[1] + regexp.MustCompile(`(?m)^    `).ReplaceAllString(m[2], "")
+			if strings.Contains(example, "[Unit]") { // systemd's
+				continue
+			}
+			n++
+			if _, warnings, err := loadText(t, example); err != nil || len(warnings) != 0 {
+				t.Errorf("%s: %v %v\n%s", path, warnings, err, example)
+			}
+			if bad := regexp.MustCompile(`(?m)^[^#\n].* #.*$`).FindString(example); bad != "" {
+				t.Errorf("%s: the comment would be a part of the value: %s", path, bad)
+			}
+		}
+	}
+	if n < 4 {
+		t.Errorf("%d examples were found: there are more", n)
+	}
+}

@@ -268,3 +268,22 @@ func TestFindFile(t *testing.T) {
 		}
 	}
 }
+
+// TestCommentBehindAValue: oslo.config takes it as a part of the value, and so does salvor; the error says what was probably meant.
+func TestCommentBehindAValue(t *testing.T) {
+	const hint = "a comment must stand on its own line"
+	for text, hinted := range map[string]bool{
+		"[salvor]\nnova_report_interval = 10   # as in nova.conf\n": true,
+		"[salvor]   # ours\nnova_report_interval = 10\n":            true,
+		"[salvor]\nnova_report_interval = ten#\n":                   false,
+		"[salvor\nnova_report_interval = 10\n":                      false,
+	} {
+		_, _, err := loadText(t, text)
+		if err == nil || strings.Contains(err.Error(), hint) != hinted {
+			t.Errorf("%q: %v, hinted %v", text, err, hinted)
+		}
+	}
+	if c := mustLoad(t, "[DEFAULT]\nos_privileged_user_password = a #b\n"); c.Nova.Password.Reveal() != "a #b" {
+		t.Errorf("a value that may have it lost it: %q", c.Nova.Password.Reveal())
+	}
+}

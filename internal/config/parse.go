@@ -63,6 +63,9 @@ func parse(file, text string) ([]assignment, error) {
 	return p.found, nil
 }
 
+// ownLine is added where a comment seems to stand behind something, which oslo.config takes as part of it too.
+const ownLine = "a comment must stand on its own line"
+
 type parser struct {
 	file  string
 	line  int
@@ -103,7 +106,11 @@ func (p *parser) feed(raw string) error {
 
 func (p *parser) section(line string) error {
 	if !strings.HasSuffix(line, "]") {
-		return p.errorf("invalid section %q: it must end with ]", line)
+		hint := ""
+		if strings.Contains(line, "]") {
+			hint = "; " + ownLine
+		}
+		return p.errorf("invalid section %q: it must end with ]%s", line, hint)
 	}
 	if len(line) <= 2 {
 		return p.errorf("empty section name")

@@ -37,6 +37,10 @@ func (a *api) speaksFor(c *call) (ha.Host, error) {
 	if errors.Is(err, service.ErrNotSpeaker) {
 		a.cfg.Log.WarnContext(c.ctx, "somebody who may not speak for a host was refused", "host", c.params["host"], "user", c.user.UserID,
 			"by_key", c.agentKey != "", "request_id", c.id)
+		if c.agentKey != "" {
+			return h, faultf(http.StatusForbidden, "The agent key that was sent is not that of this host, or a newer one has made it void: "+
+				"make another (salvor host agent-key HOST) and put it into the agent's key_file.")
+		}
 		return h, faultf(http.StatusForbidden, "This caller may not speak for this host: it needs the host's agent key, a user that is bound to the host, or %s.", rule)
 	}
 	return h, err

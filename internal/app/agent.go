@@ -164,8 +164,8 @@ func lockState(ctx context.Context, dir string) (io.Closer, error) {
 func agentClient(c config.Agent) (*client.Client, error) {
 	const limit = 90 * time.Second // longer than a long poll
 	if c.KeyFile != "" {
-		key, err := readKey(c.KeyFile)
-		if err != nil {
+		key := func() (string, error) { return readKey(c.KeyFile) }
+		if _, err := key(); err != nil {
 			return nil, err
 		}
 		if c.APIURL == "" {

@@ -98,7 +98,8 @@ func bindHost(conn *connection) []*cobra.Command {
 	key := &cobra.Command{
 		Use: "agent-key HOST", Args: cobra.ExactArgs(1), Short: "Make the key by which the host's agent speaks for it; a former one is void", ValidArgsFunction: named,
 		Long: `Makes a key for the host's agent and prints it, this once: salvor keeps only its hash. With it an agent may report for this
-host, and for no other.`,
+host, and for no other. It belongs into the agent's key_file, which is read for each request: a running agent takes it over by itself.`,
+		Example: `  umask 077; salvor host agent-key cmp-01 > agent.key`,
 		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
 			k, err := api.NewAgentKey(cmd.Context(), args[0])
 			if err != nil {

@@ -20,8 +20,8 @@ type Config struct {
 	URL  string       // of the service, with or without /v1; "": Auth says where it is
 	Auth Auth         // nil: no authentication, for a server with auth_strategy = noauth2
 	HTTP *http.Client // nil: one with a time limit of a minute
-	// AgentKey is a host's own key, for its agent: it goes instead of a token.
-	AgentKey string
+	// AgentKey gives a host's own key, for its agent, which goes instead of a token. It is called for each request: a new key voids the former.
+	AgentKey func() (string, error)
 }
 
 // Auth gives a client what it needs of Keystone.
@@ -99,8 +99,12 @@ func (c *Client) try(ctx context.Context, method, path string, in, out any, fres
 		return err
 	}
 	req.Header.Set(wire.VersionHeader, wire.MaxVersion.Header())
-	if c.cfg.AgentKey != "" {
-		req.Header.Set(wire.AgentKeyHeader, c.cfg.AgentKey)
+	if c.cfg.AgentKey != nil {
+		key, err := c.cfg.AgentKey()
+		if err != nil {
+			return err
+		}
+		req.Header.Set(wire.AgentKeyHeader, key)
 	} else if c.cfg.Auth != nil {
 		token, err := c.cfg.Auth.Token(ctx, fresh)
 		if err != nil {

@@ -81,7 +81,7 @@ func (f *facts) judgeHosts() []Check {
 	}
 	computes := f.computes()
 	var out []Check
-	var down, forced, disabled, kept []string
+	var down, forced, disabled, ours, kept []string
 	good := 0
 	for _, h := range f.hosts.value {
 		svc, known := computes[h.Name]
@@ -95,6 +95,8 @@ func (f *facts) judgeHosts() []Check {
 			forced = append(forced, h.Name)
 		case !svc.Up:
 			down = append(down, h.Name)
+		case bySalvor(svc) && !h.Reserved:
+			ours = append(ours, h.Name)
 		case !svc.Enabled && !h.Reserved:
 			disabled = append(disabled, h.Name)
 		default:
@@ -109,12 +111,21 @@ func (f *facts) judgeHosts() []Check {
 	add("down", down, "look at them, and at nova-compute there", "down in Nova: they count for the brake, and take no instances")
 	add("forced down", forced, "salvor takes its own back when the host returns; somebody else's: openstack compute service set --up HOST nova-compute", "forced down in Nova: they take no instances")
 	add("disabled", disabled, "openstack compute service set --enable HOST nova-compute", "disabled in Nova: they take no instances")
+	add("disabled by salvor", ours, lookAtStorage("HOST"), "disabled in Nova by salvor, for their storage: they take no instances until their episodes are cleared")
 	add("on maintenance", kept, "look at the host; when it is over: salvor host update HOST --on-maintenance=false",
 		"on maintenance, by a recovery, or by an operator (then reports of them are refused, and nobody recovers them)")
 	if good > 0 {
 		out = append(out, subject{CheckHosts, ""}.ok("%d of %d are up, under the names that Nova has", good, len(f.hosts.value)))
 	}
 	return out
+}
+
+// bySalvor reports whether salvor itself disabled the service, for the host's storage: whoever enables it has Nova schedule onto a disk that failed.
+func bySalvor(svc ha.Service) bool { return !svc.Enabled && strings.HasPrefix(svc.DisabledReason, "salvor") }
+
+// lookAtStorage is the mend for a host that salvor has disabled.
+func lookAtStorage(host string) string {
+	return "salvor host health " + host + ": what failed there; when it is repaired: salvor host clear " + host + " --reason TEXT, and salvor enables it"
 }
 
 // unknownHost says which of Nova's hosts is probably meant.
@@ -169,6 +180,8 @@ func (f *facts) judgeReserved() []Check {
 			usable[h.SegmentUUID]++
 			out = append(out, s.warn("openstack compute service set --disable "+h.Name+" nova-compute",
 				"reserved host %s is enabled in Nova: the scheduler fills it, and in need it has no room", h.Name))
+		case bySalvor(svc):
+			out = append(out, s.fail(lookAtStorage(h.Name), "reserved host %s is disabled by salvor, for its storage: recoveries pass it over", h.Name))
 		case svc.DisabledReason != "":
 			usable[h.SegmentUUID]++
 			out = append(out, s.warn("if it must not be used: salvor host update "+h.Name+" --on-maintenance=true, or --reserved=false",

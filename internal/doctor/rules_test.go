@@ -147,6 +147,9 @@ func TestRules(t *testing.T) {
 		{"down", func(f *facts, _ *Patient) { f.services.value[2].Up = false }, warn, CheckHosts, "down in Nova", "look at them"},
 		{"forced down", func(f *facts, _ *Patient) { f.services.value[2].ForcedDown = true }, warn, CheckHosts, "forced down", "--up"},
 		{"disabled", func(f *facts, _ *Patient) { f.services.value[2].Enabled = false }, warn, CheckHosts, "disabled in Nova", "--enable"},
+		{"disabled by salvor", func(f *facts, _ *Patient) {
+			f.services.value[2].Enabled, f.services.value[2].DisabledReason = false, "salvor: the host's storage failed"
+		}, warn, CheckHosts, "disabled in Nova by salvor", "salvor host health HOST"},
 		{"on maintenance", func(f *facts, _ *Patient) { f.hosts.value[0].OnMaintenance = true }, warn, CheckHosts, "on maintenance", "--on-maintenance=false"},
 		{"full name", func(f *facts, _ *Patient) { f.hosts.value[0].Name = "cmp-01.example.com" }, fail, CheckHosts, "Nova has cmp-01:", "--name cmp-01,"},
 		{"short name", func(f *facts, _ *Patient) { f.services.value[2].Host = "cmp-01.example.com" }, fail, CheckHosts, "Nova has cmp-01.example.com", "--name cmp-01.example.com"},
@@ -159,6 +162,9 @@ func TestRules(t *testing.T) {
 		{"spare with a reason", func(f *facts, _ *Patient) {
 			f.hosts.value[2].Reserved, f.services.value[4].Enabled, f.services.value[4].DisabledReason = true, false, "disk"
 		}, warn, CheckReserved, `"disk"`, "must not be used"},
+		{"spare disabled by salvor", func(f *facts, _ *Patient) {
+			f.hosts.value[2].Reserved, f.services.value[4].Enabled, f.services.value[4].DisabledReason = true, false, "salvor: the host's storage failed"
+		}, fail, CheckReserved, "pass it over", "salvor host health cmp-03"},
 		{"no spare", func(f *facts, _ *Patient) { f.segments.value[0].RecoveryMethod = ha.MethodReservedHost }, fail, CheckReserved, "reserved hosts only", "--reserved"},
 		{"spares are the second way", func(f *facts, _ *Patient) { f.segments.value[0].RecoveryMethod = ha.MethodAutoPriority }, warn, CheckReserved, "no reserved host", "--reserved"},
 		{"not fenced", func(f *facts, _ *Patient) { f.fencing["cmp-01"] = got([]Method(nil)) }, warn, CheckFencing, "no fencing is configured for cmp-01", "fencing_file"},
@@ -191,6 +197,9 @@ func TestRules(t *testing.T) {
 				if !strings.Contains(c.Do, tt.do) {
 					t.Errorf("%s: the mend %q does not say %q", tt.what, c.Do, tt.do)
 				}
+			}
+			if strings.Contains(c.Text, "by salvor") && strings.Contains(c.Do, "--enable") {
+				t.Errorf("%s: what salvor disabled is not for anybody to enable: %s", tt.what, c.Do)
 			}
 			if c.State != OK && c.Do == "" {
 				t.Errorf("%s: no mend: %+v", tt.what, c)

@@ -121,7 +121,9 @@ func (f *facts) judgeHosts() []Check {
 }
 
 // bySalvor reports whether salvor itself disabled the service, for the host's storage: whoever enables it has Nova schedule onto a disk that failed.
-func bySalvor(svc ha.Service) bool { return !svc.Enabled && strings.HasPrefix(svc.DisabledReason, "salvor") }
+func bySalvor(svc ha.Service) bool {
+	return !svc.Enabled && strings.HasPrefix(svc.DisabledReason, "salvor")
+}
 
 // lookAtStorage is the mend for a host that salvor has disabled.
 func lookAtStorage(host string) string {

@@ -2,6 +2,7 @@ package blob
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -131,6 +132,40 @@ func (o *one) target() (best *host, full bool) {
 		}
 	}
 	return best, full
+}
+
+// noTarget says why target finds none.
+func (o *one) noTarget() string {
+	taken := map[string]bool{}
+	for _, l := range o.Locations {
+		taken[l.HostUUID] = true
+	}
+	for _, t := range o.running {
+		taken[t.To] = true
+	}
+	parts, _ := o.tried()
+	taking, others, roomy := false, false, false
+	for _, h := range o.order {
+		if !h.takes() {
+			continue
+		}
+		if taken[h.UUID] {
+			taking = true
+			continue
+		}
+		others = true
+		roomy = roomy || h.room+o.rules.Reserve >= o.Size-parts[h.UUID]
+	}
+	switch {
+	case roomy:
+		return fmt.Sprintf("no other host that is well has %s free beyond what [salvor] blob_reserved_mb keeps free", size(o.Size))
+	case others:
+		return fmt.Sprintf("no other host that is well has %s free, less what copies under way need", size(o.Size))
+	case taking:
+		return "every host that is well and holds blobs has a copy already, good or not: add a host, or want fewer copies"
+	default:
+		return "no other host that holds blobs is well and heard"
+	}
 }
 
 // resumes is how often a host that has a part of the blob is tried again before others are.

@@ -292,7 +292,7 @@ func (o *one) why() string {
 	case o.plan.Copies > 0 && !slices.ContainsFunc(o.Locations, o.given):
 		return "no host that has a copy can be asked for it"
 	default:
-		return fmt.Sprintf("no other host that is well has %s free beyond what is reserved", size(o.Size))
+		return o.noTarget()
 	}
 }
 

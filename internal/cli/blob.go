@@ -92,9 +92,25 @@ Added again it gets the new --want-copies and --in-use.`,
 		if err != nil {
 			return err
 		}
+		if hint := whereItBelongs(args, b, added); hint != "" {
+			fmt.Fprintln(cmd.ErrOrStderr(), hint)
+		}
 		return conn.tellBlob(cmd, added)
 	})
 	return cmd
+}
+
+// whereItBelongs says where a host's agent looks for a copy, when the file was read elsewhere or nobody is said to have it. The api does not know
+// where blob directories are.
+func whereItBelongs(files []string, b client.NewBlob, added wire.BlobDetails) string {
+	at := filepath.Join(added.UUID[:min(2, len(added.UUID))], added.UUID)
+	switch {
+	case len(added.Locations) == 0:
+		return "no host is said to have it: put it at " + at + " in the blob directory of a host's agent, and add it again with --host"
+	case len(files) == 1 && len(b.Hosts) > 0 && !strings.HasSuffix(filepath.Clean(files[0]), string(filepath.Separator)+at):
+		return fmt.Sprintf("%s is not where an agent looks: on %s the copy has to be %s in [agent] blob_directory", files[0], strings.Join(b.Hosts, " and "), at)
+	}
+	return ""
 }
 
 // readBlob reads a file's size and sum, and its uuid if its name is one.

@@ -111,6 +111,8 @@ func TestExitCodesAndWords(t *testing.T) {
 		{"", 0, []string{"salvor demo", "Run:", "Operate:", "--version", "completion ", "bash-completion"}},
 		{"--version", 0, []string{"salvor dev", "go1."}},
 		{"notification list --status done", 2, []string{`--status "done": expected new, running`}},
+		{"notification list --since yesterday", 2, []string{`--since "yesterday": expected a time such as 2026-11-29T11:00, in UTC, or a span such as 24h or 3d`}},
+		{"notification list --since 2026-11-31", 2, []string{`--since "2026-11-31": expected a time`}},
 		{"notification list --type HOST", 2, []string{`--type "HOST": expected COMPUTE_HOST`}},
 		{"recovery list --type HOST", 2, []string{`--type "HOST": expected COMPUTE_HOST`}},
 		{"vmove list N --status done", 2, []string{`--status "done": expected pending`}},

@@ -83,7 +83,7 @@ func listNotifications(conn *connection) *cobra.Command {
 	f.String("type", "", "only those of it: COMPUTE_HOST, VM or PROCESS")
 	f.String("status", "", "only those in it: new, running, error, failed, ignored or finished")
 	f.StringVar(&host, "host", "", "only those about it, by name or uuid")
-	f.StringVar(&since, "since", "", "only those of events since then: a time such as 2026-11-29T11:00, in UTC, or a span such as 24h")
+	f.StringVar(&since, "since", "", "only those of events since then: a time such as 2026-11-29T11:00, in UTC, or a span such as 24h or 3d")
 	words(cmd, "type", reportTypes...)
 	words(cmd, "status", statuses...)
 	_ = cmd.RegisterFlagCompletionFunc("host", conn.completeNames(namesOfHosts, 0)) // the flag is there
@@ -98,6 +98,9 @@ func listNotifications(conn *connection) *cobra.Command {
 		filter(cmd, filters, "status", "status")
 		if since != "" {
 			filters.Set("generated-since", sinceTime(since, time.Now()))
+			if _, _, err := (wire.Query{Values: filters}).NotificationList(); err != nil { // as the api reads it
+				return usagef("--since %q: expected a time such as 2026-11-29T11:00, in UTC, or a span such as 24h or 3d", since)
+			}
 		}
 		q, err := p.query(filters)
 		if err != nil {
@@ -146,7 +149,7 @@ func aboutHosts(page []wire.Notification, names map[string]string) []row {
 	return rows
 }
 
-// sinceTime reads a span as the time so long ago; what is none is the api's to read.
+// sinceTime reads a span as the time so long ago; what is none stays as it is.
 func sinceTime(text string, now time.Time) string {
 	var s span
 	if s.Set(text) == nil {

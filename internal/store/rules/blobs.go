@@ -162,7 +162,8 @@ func DropRefused(b ha.Blob, l ha.Location, sure int, force bool) error {
 		return &ha.ConflictError{Text: fmt.Sprintf("No other copy of blob %s is known to be good, so this one may be the last: it is not dropped, not by force either. "+
 			"If the blob is to be given up: salvor blob lost %s.", b.UUID, b.UUID)}
 	default:
-		return &ha.ConflictError{Text: fmt.Sprintf("Blob %s has %d other copies that are known to be good, and %d are wanted. Wait for them, or use force.", b.UUID, sure, b.WantCopies)}
+		return &ha.ConflictError{Text: fmt.Sprintf("Blob %s has %d other copies that are known to be good, and %d are wanted. "+
+			"Wait for them, or drop it with --force (\"force\": true): then one is enough.", b.UUID, sure, b.WantCopies)}
 	}
 }
 

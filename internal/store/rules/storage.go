@@ -180,8 +180,8 @@ func ClearRefused(h ha.HostHealth, open *ha.Episode, c ha.Clear, host string) er
 	if len(failing) == 0 {
 		return nil
 	}
-	return &ha.ConflictError{Text: fmt.Sprintf("The agent of %s still reports failure: %s. Repair it and wait for its next report, or use force "+
-		"if you know better.", host, strings.Join(failing, "; "))}
+	return &ha.ConflictError{Text: fmt.Sprintf("The agent of %s still reports failure: %s. Repair it and wait for its next report, or, "+
+		"if you know better, clear it with --force (\"force\": true).", host, strings.Join(failing, "; "))}
 }
 
 // HoldRefused says why a hold does not fit.

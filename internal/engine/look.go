@@ -157,7 +157,7 @@ func tell[T any](u *unit, began time.Time, value T, err error, kind question, pu
 		case at.Before(was.At):
 			return was
 		case err == nil || ha.ClassOf(err) == ha.ClassGone && kind == single:
-			return plan.Seen[T]{Value: value, At: at, Err: err, Tried: at}
+			return plan.Seen[T]{Value: value, At: at, Came: u.now(), Err: err, Tried: at}
 		}
 		was.Err, was.Tried = err, at
 		return was

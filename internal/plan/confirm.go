@@ -222,7 +222,7 @@ func (t *turn) destinationOff(host string) bool {
 		return false
 	}
 	h := t.Memory.Dests[host]
-	h.see(svc, t.Facts.Services.At, time.Time{})
+	h.see(svc, t.Facts.Services.At, t.Facts.Services.until(), time.Time{})
 	t.Memory.Dests[host] = h
 	if h.quiet() < t.silence() {
 		t.look(LookServices, "")

@@ -24,7 +24,7 @@ func (t *turn) isFenced() bool {
 
 // unheard reports whether Nova has not heard the host for long enough to fence it: one that Nova hears is never fenced.
 func (t *turn) unheard(svc ha.Service) bool {
-	if !svc.Up && !svc.ForcedDown { // by Nova's own reckoning
+	if !svc.Up && !svc.ForcedDown && !t.contradicted(svc) { // by Nova's own reckoning
 		return true
 	}
 	ours, claimed := t.claim(t.Unit.Host.UUID, ha.WhatForcedDown, ha.ReasonRecovery)

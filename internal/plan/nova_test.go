@@ -83,7 +83,13 @@ func (n *nova) beat(host string) {
 func (n *nova) die(host string) { n.beating[host] = false }
 
 // notice makes Nova call a host down.
-func (n *nova) notice(host string) { n.service(host).Up = false }
+func (n *nova) notice(host string) {
+	s := n.service(host)
+	s.Up = false
+	if heard := n.w.now.Add(-time.Minute); s.UpdatedAt.After(heard) { // it is a minute without a heartbeat that Nova calls down
+		s.UpdatedAt = heard
+	}
+}
 
 // live brings a host back: it beats at once, and is up unless it is forced down.
 func (n *nova) live(host string) {

@@ -14,34 +14,37 @@ type Heart struct {
 	First time.Time // when the watching began
 	At    time.Time // of the look digested last
 	Last  ha.Service
-	Since time.Time // when the present updated_at was seen first
+	Since time.Time // when the answer that had the present updated_at first had come: it moved before that
 	Moves int       // moves in a row without a change of status, reason or forced_down
 	// MovingSince is when those moves began: the host counts as healthy HealthyDelay later.
 	MovingSince time.Time
 }
 
-// see digests one look at the service. base is the updated_at that our own PUT answered, zero when there was none.
-func (h *Heart) see(s ha.Service, at time.Time, base time.Time) {
+// see digests one look at the service, which began at and whose answer had come by came: a call that hangs on its way to Nova tells of a
+// later moment than that of its beginning. base is the updated_at that our own PUT answered, zero when there was none.
+func (h *Heart) see(s ha.Service, at, came, base time.Time) {
 	if !at.After(h.At) {
 		return
 	}
 	h.At = at
 	if h.First.IsZero() {
-		h.First, h.Since, h.Last = at, at, s
+		h.First, h.Since, h.Last = at, came, s
 		if !base.IsZero() && s.ForcedDown && !s.UpdatedAt.Equal(base) {
-			h.Moves, h.MovingSince = 1, at
+			h.Moves, h.MovingSince = 1, came
 		}
 		return
 	}
 	switch {
+	case s.UpdatedAt.IsZero(): // Nova does not say when it heard the host: that is not silence
+		h.Since = came
 	case s.UpdatedAt.Equal(h.Last.UpdatedAt):
 	case s.Enabled != h.Last.Enabled || s.ForcedDown != h.Last.ForcedDown || s.DisabledReason != h.Last.DisabledReason:
-		h.Moves, h.Since, h.MovingSince = 0, at, time.Time{} // somebody's PUT
+		h.Moves, h.Since, h.MovingSince = 0, came, time.Time{} // somebody's PUT
 	default:
 		h.Moves++
-		h.Since = at
+		h.Since = came
 		if h.Moves == 1 {
-			h.MovingSince = at
+			h.MovingSince = came
 		}
 	}
 	h.Last = s
@@ -56,7 +59,7 @@ func (h *Heart) put(s ha.Service, at time.Time) {
 func (h Heart) beating() bool { return h.Moves >= 2 }
 
 // quiet is for how long updated_at has not moved, as far as looks tell.
-func (h Heart) quiet() time.Duration { return h.At.Sub(h.Since) }
+func (h Heart) quiet() time.Duration { return max(0, h.At.Sub(h.Since)) }
 
 // watch digests the latest look at the unit's host. A heartbeat that has been silent for three intervals is over.
 func (t *turn) watch() (ha.Service, bool) {
@@ -68,7 +71,7 @@ func (t *turn) watch() (ha.Service, bool) {
 		if at := t.Facts.Services.At; !h.At.IsZero() && at.Sub(h.At) > 6*t.Rules.ReportInterval { // a gap hides what was in it
 			base.Seen, *h = h.Last.UpdatedAt, Heart{}
 		}
-		h.see(svc, t.Facts.Services.At, base.Seen)
+		h.see(svc, t.Facts.Services.At, t.Facts.Services.until(), base.Seen)
 		if h.quiet() >= 3*t.Rules.ReportInterval {
 			h.Moves, h.MovingSince = 0, time.Time{}
 		}
@@ -96,6 +99,15 @@ func (t *turn) vanished() bool {
 
 // silence is for how long a host must not have been heard, to count as dead while Nova says up.
 func (t *turn) silence() time.Duration { return t.Rules.ReportInterval * 3 / 2 }
+
+// contradicted reports whether Nova calls a host down that it has heard lately, by its own clock: the newest updated_at of its list. A
+// verdict against its own rows (clocks apart, a state read wrongly) does not stand at once; the host's silence does.
+func (t *turn) contradicted(svc ha.Service) bool {
+	if svc.UpdatedAt.IsZero() || t.Memory.Heart.quiet() >= t.silence() {
+		return false
+	}
+	return !slices.ContainsFunc(t.Facts.Services.Value, func(s ha.Service) bool { return s.UpdatedAt.Sub(svc.UpdatedAt) >= t.silence() })
+}
 
 // gateProof asks whether the host is dead, and says by what (RECOVERY section 2, "Proof of death is typed").
 func (t *turn) gateProof() answer {
@@ -135,7 +147,7 @@ func (t *turn) gateProof() answer {
 		return t.proven(a, ha.ProofConfirmed, text)
 	case t.isFenced():
 		return a.pass("%s: %s", t.rec.Proof, t.rec.ProofText)
-	case !needsFence && !svc.Up && !(svc.ForcedDown && forcedByUs):
+	case !needsFence && !svc.Up && !(svc.ForcedDown && forcedByUs) && !t.contradicted(svc):
 		return t.proven(a, ha.ProofNovaDown, fmt.Sprintf("Nova sees %s down, last heard %s", host, svc.UpdatedAt.UTC().Format(time.RFC3339)))
 	case !needsFence && svc.ForcedDown && forcedByUs && !ours.Seen.IsZero() && svc.UpdatedAt.Equal(ours.Seen):
 		return t.proven(a, ha.ProofReported, fmt.Sprintf("%s has not been heard since it was forced down", host))

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,43 @@ func TestProofNovaDownGoesAtOnce(t *testing.T) {
 	if at := w.when("service"); at > time.Second {
 		t.Errorf("PUT after %s", at)
 	}
+}
+
+// Nova calls a host down that it hears: clocks apart, or a state that is read wrongly. Nothing is ordered; nor is a host fenced.
+func TestProofNovaDownAgainstItsOwnRows(t *testing.T) {
+	for _, status := range []string{ha.HostStatusNormal, "UNKNOWN"} {
+		w := unnoticed(t)
+		w.fencing = true
+		w.unit.Notification.Payload[ha.KeyHostStatus] = status
+		w.beating[failedHost] = true
+		w.service(failedHost).Up, w.service(failedHost).UpdatedAt = false, born
+		w.toEnd(3 * time.Minute)
+		w.end(ha.StatusIgnored, "host still reports to Nova")
+		w.acts()
+	}
+}
+
+// A host that was moved to another cell leaves a row that nobody writes any more: it says nothing, wherever it stands.
+func TestProofByTheRowThatIsHeard(t *testing.T) {
+	w := unnoticed(t)
+	w.beating[failedHost] = true
+	w.service(failedHost).UpdatedAt = born
+	stale := *w.service(failedHost)
+	stale.ID, stale.Up, stale.UpdatedAt = "left", false, born.AddDate(-6, 0, 0)
+	own := slices.IndexFunc(w.services, func(s ha.Service) bool { return s.Host == failedHost })
+	w.services = slices.Insert(w.services, own+1, stale)
+	w.toEnd(3 * time.Minute)
+	w.end(ha.StatusIgnored, "host still reports to Nova")
+	w.acts()
+}
+
+// Nova does not say when it heard the host: that is not silence.
+func TestProofWithoutATime(t *testing.T) {
+	w := unnoticed(t)
+	w.service(failedHost).UpdatedAt = time.Time{}
+	w.run(5 * time.Minute)
+	w.waiting("waiting at gate proof: Nova still hears compute-1")
+	w.acts()
 }
 
 // An operator's word goes at once when Nova does not hear the host either.

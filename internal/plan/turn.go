@@ -271,14 +271,15 @@ func describe(a ha.Act) string {
 	}
 }
 
-// service returns the host's compute service as last seen; false when Nova has none, or none was seen.
-func (t *turn) service(host string) (ha.Service, bool) {
+// service returns the host's compute service as last seen; false when Nova has none, or none was seen. Of two rows, as a host that was
+// moved to another cell leaves them, it is the one that was heard last.
+func (t *turn) service(host string) (svc ha.Service, found bool) {
 	for _, s := range t.Facts.Services.Value {
-		if s.Binary == ha.BinaryCompute && s.Host == host {
-			return s, true
+		if s.Binary == ha.BinaryCompute && s.Host == host && (!found || s.UpdatedAt.After(svc.UpdatedAt)) {
+			svc, found = s, true
 		}
 	}
-	return ha.Service{}, false
+	return svc, found
 }
 
 // claim returns this host's claim of that kind made for the reason.

@@ -67,9 +67,18 @@ func (r Rules) Restarting() ha.Choice {
 // cannot know. At is zero before the first look; after a look that failed, Value and At are still the last good ones.
 type Seen[T any] struct {
 	Value T
-	At    time.Time
+	At    time.Time // when the look began: the value is no older
+	Came  time.Time // when its answer had come: the value is no newer
 	Err   error     // of the latest look, nil when it worked
 	Tried time.Time // when the latest look started
+}
+
+// until is the latest moment of which the value can tell.
+func (s Seen[T]) until() time.Time {
+	if s.Came.Before(s.At) {
+		return s.At
+	}
+	return s.Came
 }
 
 // After reports whether the fact was looked for at or after t.

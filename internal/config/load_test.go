@@ -273,10 +273,11 @@ func TestFindFile(t *testing.T) {
 func TestCommentBehindAValue(t *testing.T) {
 	const hint = "a comment must stand on its own line"
 	for text, hinted := range map[string]bool{
-		"[salvor]\nnova_report_interval = 10   # as in nova.conf\n": true,
-		"[salvor]   # ours\nnova_report_interval = 10\n":            true,
-		"[salvor]\nnova_report_interval = ten#\n":                   false,
-		"[salvor\nnova_report_interval = 10\n":                      false,
+		"[salvor]\nnova_report_interval = 10   # as in nova.conf\n":    true,
+		"[DEFAULT]\nos_privileged_user_auth_url = https://k/v3 # us\n": true,
+		"[salvor]   # ours\nnova_report_interval = 10\n":               true,
+		"[salvor]\nnova_report_interval = ten#\n":                      false,
+		"[salvor\nnova_report_interval = 10\n":                         false,
 	} {
 		_, _, err := loadText(t, text)
 		if err == nil || strings.Contains(err.Error(), hint) != hinted {

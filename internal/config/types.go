@@ -134,7 +134,7 @@ func webURL() kind[string] {
 			return "", nil
 		}
 		u, err := url.Parse(s)
-		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || strings.ContainsAny(s, " \t\n") {
 			return "", errors.New("expected an http:// or https:// URL")
 		}
 		return s, nil

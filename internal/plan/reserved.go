@@ -63,6 +63,10 @@ func (t *turn) unfit(p ha.Peer) (ha.Service, string) {
 		return svc, "no compute service in Nova"
 	case svc.ForcedDown || !svc.Up:
 		return svc, "down"
+	case !svc.Enabled && svc.DisabledReason == StorageReason: // Nova's answer is newer than the rows at hand
+		return svc, "with failed storage"
+	case !svc.Enabled && svc.DisabledReason != "" && svc.DisabledReason == t.Rules.ProcessReason:
+		return svc, "with a failed process"
 	}
 	return svc, ""
 }

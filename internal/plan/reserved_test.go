@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/plan"
 )
 
 // spare makes a host a reserved one, disabled as Masakari's users keep them.
@@ -98,11 +100,16 @@ func TestReservedHostsPassedOver(t *testing.T) {
 	w.service("compute-4").ForcedDown, w.service("compute-4").Up = true, false
 	w.addHost(7)
 	w.spare("compute-7").StorageError = true
+	for i, reason := range []string{plan.StorageReason, w.rules.ProcessReason} { // not in the rows yet
+		w.addHost(8 + i)
+		svc := w.service(w.spare(fmt.Sprintf("compute-%d", 8+i)).Name)
+		svc.Enabled, svc.DisabledReason = false, reason
+	}
 	w.addHost(6)
 	w.peer("compute-6").OnMaintenance = true // no spare at all: not named
 	w.rules.BrakePercent = 0
 	w.run(10 * time.Minute)
-	w.waiting("waiting for room: no reserved host is left: compute-2 on maintenance, compute-3 down, compute-4 down, compute-5 used by another recovery, compute-7 with failed storage")
+	w.waiting("waiting for room: no reserved host is left: compute-2 on maintenance, compute-3 down, compute-4 down, compute-5 used by another recovery, compute-7 with failed storage, compute-8 with failed storage, compute-9 with a failed process")
 	if strings.Contains(text(w.unit.Notification.Message), "compute-6") {
 		t.Error("a host that is no spare is named")
 	}

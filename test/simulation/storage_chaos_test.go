@@ -104,7 +104,7 @@ func chaosOfDisks(t *testing.T, seed uint64, p plant) (broken []string, story st
 
 // TestChaosOfDisks: whatever happens to engines, database, Nova, hosts, agents and disks at once, the invariants hold.
 func TestChaosOfDisks(t *testing.T) {
-	for s := range seeds(t, 10) {
+	for s := range seeds(t, 400) / 40 {
 		t.Run(fmt.Sprintf("seed=%d", s), func(t *testing.T) {
 			t.Parallel()
 			broken, story := chaosOfDisks(t, uint64(s), plantNone)

@@ -53,13 +53,18 @@ func newEvacuation(t *testing.T, fencing string) *evacuation {
 	return e
 }
 
-// health waits until host-1 is so.
+// health waits until host-1 is so, and its disk was looked at: one that was never well is not reported.
 func (e *evacuation) health(want string) {
 	e.t.Helper()
 	testkit.Eventually(e.t, patience, func() (bool, string) {
-		var h struct{ Health struct{ State string } }
+		var h struct {
+			Health struct {
+				State  string
+				Checks []any
+			}
+		}
 		into(e.t, testkit.Must(e.t, 200, "GET", e.api+"/v1/ext/hosts/host-1/health", nil), &h)
-		return h.Health.State == want, "host-1 is " + h.Health.State
+		return h.Health.State == want && len(h.Health.Checks) > 0, fmt.Sprintf("host-1 is %s, %d checks", h.Health.State, len(h.Health.Checks))
 	})
 }
 

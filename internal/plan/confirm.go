@@ -24,13 +24,22 @@ func (t *turn) record(m *ha.VMove) *ha.Migration {
 // othersOrder is an evacuation of the instance that is under way and was not ordered here: by an operator, or by an earlier
 // recovery. Nova would take a second one and wreck the instance. A record that a later one follows is left over.
 func (t *turn) othersOrder(m *ha.VMove) *ha.Migration {
+	last := t.lastOrder(m)
+	if last == nil || !last.UnderWay() || last.ID <= max(m.Order.Base, m.Order.Record) {
+		return nil
+	}
+	return last
+}
+
+// lastOrder is the newest record of the instance, if it is an evacuation's.
+func (t *turn) lastOrder(m *ha.VMove) *ha.Migration {
 	var last *ha.Migration
 	for _, r := range t.records(m.InstanceUUID) {
 		if last == nil || r.ID > last.ID {
 			last = r
 		}
 	}
-	if last == nil || last.Type != ha.MigrationEvacuation || !last.UnderWay() || last.ID <= max(m.Order.Base, m.Order.Record) {
+	if last == nil || last.Type != ha.MigrationEvacuation {
 		return nil
 	}
 	return last

@@ -93,6 +93,30 @@ func TestHangingDestinationForcedDown(t *testing.T) {
 			t.Errorf("sent %v", w.sent)
 		}
 	})
+	t.Run("one that comes back while the instance is locked again", func(t *testing.T) {
+		w := hanging(t, "compute-2")
+		w.die("compute-2")
+		w.service("compute-2").ForcedDown, w.service("compute-2").Up = true, false
+		locks := 0
+		w.script = func(a ha.Act) *reply {
+			if a.Kind != ha.ActLock {
+				return nil
+			}
+			if locks++; locks > 1 {
+				return nil
+			}
+			s := w.service("compute-2") // by now it is silent no more
+			for at := time.Duration(0); at < 20*time.Minute; at += 5 * time.Second {
+				w.at(at, func() { s.UpdatedAt = s.UpdatedAt.Add(10 * time.Second) })
+			}
+			return &reply{takes: true, answer: 20 * time.Second}
+		}
+		w.run(10 * time.Minute)
+		w.waiting("order still under way in Nova, to compute-2: waiting until it ends, or that host is silent")
+		if locks == 0 || w.count("evacuate") != 1 {
+			t.Errorf("%d locks, sent %v", locks, w.sent)
+		}
+	})
 	t.Run("two other providers: which one is not known", func(t *testing.T) {
 		w := hanging(t, "")
 		w.providers["i1"] = []string{failedHost, "compute-2", "compute-3"}

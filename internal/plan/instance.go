@@ -194,6 +194,14 @@ func (t *turn) order(m *ha.VMove, may bool, stop string) bool {
 	if r := t.othersOrder(m); r != nil {
 		return t.follow(m, r)
 	}
+	if r := t.lastOrder(m); r != nil && r.UnderWay() && r.Dest != "" && m.RetryDone == 0 && t.rec.Retried == 0 && !t.destinationOff(r.Dest) {
+		// It was given up as its destination was off, and making the instance fit took time: it must be so still (invariant I4).
+		m.Message = ptr(fmt.Sprintf("%s, to %s: waiting until it ends, or that host is silent", stillUnderWay, r.Dest))
+		t.keepLooking()
+		t.look(LookServices, "")
+		t.wakeAt(t.Now.Add(5 * time.Second))
+		return false
+	}
 	target := ""
 	if t.pass(m) == ha.PassReserved {
 		var ready bool

@@ -39,6 +39,11 @@ func (t *turn) instanceStep(m *ha.VMove, may bool, stop string) bool {
 	}
 }
 
+// asked reports whether an operator has looked at the instance and wants it ordered, whatever became of what was tried.
+func (t *turn) asked(m *ha.VMove) bool {
+	return m.StartTime != nil && (m.RetryDone > 0 || t.rec.Retried > 0)
+}
+
 // chosen begins, once nothing of an earlier attempt is under way.
 func (t *turn) chosen(m *ha.VMove, may bool, stop string) bool {
 	if m.Order.Open() {
@@ -59,8 +64,7 @@ func (t *turn) chosen(m *ha.VMove, may bool, stop string) bool {
 		t.settle(m, ha.MoveIgnored, deleted)
 		return true
 	}
-	asked := m.StartTime != nil && (m.RetryDone > 0 || t.rec.Retried > 0) // an operator has looked and wants it ordered
-	if where := t.migrating(s); where != "" && !asked {
+	if where := t.migrating(s); where != "" && !t.asked(m) {
 		t.alarm(ha.AlarmLiveMigration, m.InstanceUUID, "instance %s was in a live migration when %s died: it may run on %s; look, then retry it by hand", m.InstanceUUID, m.SourceHost, where)
 		m.Final, m.StartTime = true, ptr(t.Now)
 		t.settle(m, ha.MoveFailed, "may run on "+where+": a live migration had not ended")
@@ -194,7 +198,7 @@ func (t *turn) order(m *ha.VMove, may bool, stop string) bool {
 	if r := t.othersOrder(m); r != nil {
 		return t.follow(m, r)
 	}
-	if r := t.lastOrder(m); r != nil && r.UnderWay() && r.Dest != "" && m.RetryDone == 0 && t.rec.Retried == 0 && !t.destinationOff(r.Dest) {
+	if r := t.lastOrder(m); r != nil && r.UnderWay() && r.Dest != "" && !t.asked(m) && !t.destinationOff(r.Dest) {
 		// It was given up as its destination was off, and making the instance fit took time: it must be so still (invariant I4).
 		m.Message = ptr(fmt.Sprintf("%s, to %s: waiting until it ends, or that host is silent", stillUnderWay, r.Dest))
 		t.keepLooking()

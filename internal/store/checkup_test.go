@@ -52,9 +52,7 @@ func TestCheckupOfALimitedAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := randomName()[:24]
-	_, database, _ := strings.Cut(url, "@/")
-	database, _, _ = strings.Cut(database, "?")
-	if err := mariadb.run(t.Context(), "CREATE USER "+name+"@localhost IDENTIFIED BY 'limited'", "GRANT SELECT, INSERT ON "+database+".* TO "+name+"@localhost"); err != nil {
+	if err := mariadb.run(t.Context(), "CREATE USER "+name+"@localhost IDENTIFIED BY 'limited'", "GRANT SELECT, INSERT ON "+databaseOf(url)+".* TO "+name+"@localhost"); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = mariadb.run(t.Context(), "DROP USER "+name+"@localhost") }()

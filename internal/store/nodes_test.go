@@ -116,14 +116,14 @@ func clusters(t *testing.T, run func(t *testing.T, url string, nodes [2]*proxy))
 	t.Helper()
 	t.Run("MariaDB", func(t *testing.T) {
 		url := mariadb.database(t)
-		name := url[strings.Index(url, "@/")+2 : strings.Index(url, "?")]
-		nodes := [2]*proxy{newProxy(t, "127.0.0.1:3306"), newProxy(t, "127.0.0.1:3306")}
+		name := databaseOf(url)
+		nodes := [2]*proxy{newProxy(t, mariadbAddress), newProxy(t, mariadbAddress)}
 		run(t, fmt.Sprintf("mysql+pymysql://root@%s,%s/%s", nodes[0].Addr(), nodes[1].Addr(), name), nodes)
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		url := postgres.database(t)
-		nodes := [2]*proxy{newProxy(t, "127.0.0.1:5432"), newProxy(t, "127.0.0.1:5432")}
-		run(t, strings.Replace(url, "127.0.0.1:5432", fmt.Sprintf("%s,%s", nodes[0].Addr(), nodes[1].Addr()), 1), nodes)
+		nodes := [2]*proxy{newProxy(t, postgresAddress), newProxy(t, postgresAddress)}
+		run(t, strings.Replace(url, postgresAddress, fmt.Sprintf("%s,%s", nodes[0].Addr(), nodes[1].Addr()), 1), nodes)
 	})
 }
 
@@ -188,9 +188,9 @@ func TestHangingNode(t *testing.T) {
 
 // A node that answers but says that it cannot serve (Galera's 1047) is left whole: its pooled connections are not used again.
 func TestLeaveNode(t *testing.T) {
-	nodes := [2]*proxy{newProxy(t, "127.0.0.1:3306"), newProxy(t, "127.0.0.1:3306")}
+	nodes := [2]*proxy{newProxy(t, mariadbAddress), newProxy(t, mariadbAddress)}
 	url := mariadb.database(t)
-	name := url[strings.Index(url, "@/")+2 : strings.Index(url, "?")]
+	name := databaseOf(url)
 	b := newBench(t, fmt.Sprintf("mysql://root@%s,%s/%s", nodes[0].Addr(), nodes[1].Addr(), name), open)
 	var wg sync.WaitGroup
 	for range 4 { // several pooled connections

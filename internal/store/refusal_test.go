@@ -22,7 +22,7 @@ func TestRefused(t *testing.T) {
 		{"MariaDB, database", strings.Replace(mariadbURL, "/salvor_test", "/"+missing, 1), "no such database", false},
 		{"MariaDB, host", "mysql://root@no-such-host.invalid/salvor", "no host of this name", false},
 		{"MariaDB, nobody listens", "mysql://root@127.0.0.1:1/salvor", "connecting to", true},
-		{"MariaDB, one of two nodes is away", "mysql://nobody:wrong@127.0.0.1:3306,127.0.0.1:1/salvor", "connecting to", true},
+		{"MariaDB, one of two nodes is away", "mysql://nobody:wrong@" + mariadbAddress + ",127.0.0.1:1/salvor", "connecting to", true},
 		{"PostgreSQL, database", strings.Replace(postgresURL, "/salvor_test", "/"+missing, 1), "no such database", false},
 		{"PostgreSQL, account", strings.Replace(postgresURL, "postgres:ignored@", "nobody:wrong@", 1), "account or its password is wrong", false},
 		{"PostgreSQL, nobody listens", "postgresql://postgres@127.0.0.1:1/salvor", "connecting to", true},

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -26,8 +27,20 @@ type server struct {
 	url func(database string) string
 }
 
-// mariadbSocket is where Debian's MariaDB listens for root. SALVOR_TEST_MARIADB is the address of another one.
+// mariadbSocket is where Debian's MariaDB listens for root; SALVOR_TEST_MARIADB is the address of another one.
 const mariadbSocket = "/run/mysqld/mysqld.sock"
+
+// Where the servers listen, as scripts/servers says.
+var (
+	mariadbAddress  = cmp.Or(os.Getenv("SALVOR_TEST_MARIADB"), "127.0.0.1:3306")
+	postgresAddress = cmp.Or(os.Getenv("SALVOR_TEST_POSTGRES"), "127.0.0.1:5432")
+)
+
+// databaseOf is the name of the database that a URL of mariadb's leads to.
+func databaseOf(url string) string {
+	url, _, _ = strings.Cut(url, "?")
+	return url[strings.LastIndexByte(url, '/')+1:]
+}
 
 var mariadb = server{
 	name: "MariaDB",
@@ -64,12 +77,12 @@ var postgres = server{
 		return postgresRun(ctx, "postgres", statements...)
 	},
 	url: func(database string) string {
-		return "postgresql+psycopg2://postgres:ignored@127.0.0.1:5432/" + database + "?sslmode=disable"
+		return "postgresql+psycopg2://postgres:ignored@" + postgresAddress + "/" + database + "?sslmode=disable"
 	},
 }
 
 func postgresRun(ctx context.Context, database string, statements ...string) error {
-	c, err := pgconn.Connect(ctx, "postgres://postgres@127.0.0.1:5432/"+database+"?sslmode=disable")
+	c, err := pgconn.Connect(ctx, "postgres://postgres@"+postgresAddress+"/"+database+"?sslmode=disable")
 	if err != nil {
 		return err
 	}

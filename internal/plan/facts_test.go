@@ -60,7 +60,7 @@ func (w *world) answer(l plan.Look) func() {
 		return func() { f.Aggregates = s(f.Aggregates) }
 	case plan.LookServer:
 		var one ha.Server
-		if v := w.server(l.ID); v != nil {
+		if v := w.server(l.ID); v != nil && !w.denies {
 			one = *v
 		} else if err == nil {
 			err = gone("Instance " + l.ID + " could not be found.")

@@ -303,19 +303,22 @@ func (t *turn) acted(m *ha.VMove, o ha.Outcome) {
 		case class == "":
 			t.locked(m)
 		case class == ha.ClassGone:
-			m.Locked = false
-			t.settle(m, ha.MoveIgnored, deleted)
-		case class == ha.ClassRefused: // better an order without a lock than none
 			m.Locked = m.Lost.Act == ha.ActLock // one whose answer was lost may have been done
+			t.leave(m, ha.MoveIgnored, deleted)
+		case class == ha.ClassRefused: // better an order without a lock than none
+			m.Locked = m.Lost.Act == ha.ActLock
 			t.log(m.InstanceUUID, "could not be locked: %s", ha.TextOf(o.Err))
 			t.locked(m)
 		case class == ha.ClassNotSent || class == ha.ClassBusy:
 			m.Locked = m.Lost.Act == ha.ActLock
 		}
 	case ha.ActUnlock:
-		if class == "" || class == ha.ClassGone {
+		switch class {
+		case "":
 			m.Locked = false
 			t.Memory.Since["unlocked "+m.InstanceUUID] = o.At
+		case ha.ClassGone:
+			t.Memory.Since["not unlocked, as gone, "+m.InstanceUUID] = o.At
 		}
 	case ha.ActResetState:
 		switch {

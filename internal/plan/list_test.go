@@ -346,3 +346,44 @@ func TestStep7LockOverATakeover(t *testing.T) {
 		t.Errorf("locked\n%s", w.story())
 	}
 }
+
+// A 404 that is not true leaves no lock behind: neither one whose answer was lost, nor one whose unlock was called needless.
+func TestStep7NotFoundThatLies(t *testing.T) {
+	for name, script := range map[string]func(w *world, a ha.Act) *reply{
+		"looks, while a lock comes late": func(w *world, a ha.Act) *reply {
+			if a.Kind == ha.ActLock && w.count("lock") == 1 {
+				w.denies = true
+				w.at(70*time.Second, func() { w.denies = false })
+				return &reply{err: inDoubt(), takes: true, effect: 30 * time.Second}
+			}
+			return nil
+		},
+		"a lock that was sent again": func(w *world, a ha.Act) *reply {
+			switch {
+			case a.Kind == ha.ActLock && w.count("lock") == 1:
+				return &reply{err: inDoubt(), takes: true, effect: 5 * time.Second}
+			case a.Kind == ha.ActLock && w.count("lock") == 2:
+				return &reply{err: gone("Instance i1 could not be found.")}
+			}
+			return nil
+		},
+		"the unlock": func(w *world, a ha.Act) *reply {
+			if a.Kind == ha.ActUnlock && w.count("unlock") <= 2 {
+				return &reply{err: gone("Instance i1 could not be found.")}
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := hostDeath(t)
+			w.instance("i1")
+			w.script = func(a ha.Act) *reply { return script(w, a) }
+			w.toEnd(10 * time.Minute)
+			w.pass(5 * time.Minute)
+			w.end(ha.StatusFinished, "")
+			if w.server("i1").Locked {
+				t.Errorf("locked\n%s", w.story())
+			}
+		})
+	}
+}

@@ -12,9 +12,7 @@ func (t *turn) lock(m *ha.VMove, stop string) bool {
 	s, seen := t.server(m.InstanceUUID, m.Lost.At)
 	switch {
 	case seen == gone:
-		m.Locked = false
-		t.settle(m, ha.MoveIgnored, deleted)
-		return true
+		return t.leave(m, ha.MoveIgnored, deleted)
 	case stop != "":
 		return t.leave(m, stopStatus(t.rec.Returned), stop)
 	case seen == unseen:
@@ -53,34 +51,62 @@ func (t *turn) locked(m *ha.VMove) bool {
 
 // unlock takes our lock away, retried until done (invariant I5). A lock whose answer was lost may come late: it is awaited.
 func (t *turn) unlock(m *ha.VMove) bool {
-	if t.acting[m.InstanceUUID] {
+	switch {
+	case t.acting[m.InstanceUUID]:
 		return false
-	}
-	if m.Locked {
-		t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActUnlock, Instance: m.InstanceUUID, Host: m.SourceHost})
-		return false
-	}
-	if !m.Lost.At.IsZero() && !m.WasLocked { // done only when a look after the last moment of a late lock shows none
-		over := m.Lost.At.Add(t.Rules.OrderInDoubt)
-		since := t.Memory.Since["unlocked "+m.InstanceUUID]
-		if !t.Now.Before(over) {
-			since = over
-		}
-		s, seen := t.server(m.InstanceUUID, since)
-		switch {
-		case seen == found && s.Locked:
-			m.Locked = true // the late lock: take it away again
-			return true
-		case seen == found && since == over || seen == gone:
-			m.Lost = ha.Lost{}
-		default:
-			t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
-			return false
-		}
+	case m.Locked:
+		return t.takeLock(m)
+	case !m.Lost.At.IsZero() && !m.WasLocked:
+		return t.lateLock(m)
 	}
 	m.Stage, m.Status = ha.StageDone, m.Outcome
 	m.EndTime = ptr(t.Now)
 	return false
+}
+
+// takeLock sends the unlock. A 404 to it is believed only when a look agrees: Nova, or a proxy, may be wrong, and the lock would stay.
+func (t *turn) takeLock(m *ha.VMove) bool {
+	refused := "not unlocked, as gone, " + m.InstanceUUID
+	if at, doubt := t.Memory.Since[refused]; doubt {
+		s, seen := t.server(m.InstanceUUID, at)
+		if seen == unseen {
+			return false
+		}
+		delete(t.Memory.Since, refused)
+		switch {
+		case seen == gone:
+			m.Locked, m.Lost = false, ha.Lost{}
+			return true
+		case !s.Locked:
+			m.Locked = false
+			return true
+		}
+	}
+	t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActUnlock, Instance: m.InstanceUUID, Host: m.SourceHost})
+	return false
+}
+
+// lateLock waits for a lock that may come after the unlock: a look after the last moment of it must show none. One that shows no
+// instance proves nothing by itself: then it is unlocked once more.
+func (t *turn) lateLock(m *ha.VMove) bool {
+	over := m.Lost.At.Add(t.Rules.OrderInDoubt)
+	since := t.Memory.Since["unlocked "+m.InstanceUUID]
+	last := !t.Now.Before(over)
+	if last {
+		since = over
+	}
+	switch s, seen := t.server(m.InstanceUUID, since); {
+	case seen == found && s.Locked: // take it away again
+		m.Locked = true
+	case seen == found && last:
+		m.Lost = ha.Lost{}
+	case seen == gone && last:
+		m.Locked, m.Lost = true, ha.Lost{}
+	default:
+		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+		return false
+	}
+	return true
 }
 
 // lastsLong reports whether an act that comes late does harm: a lock after the unlock, a reset after the arrival.

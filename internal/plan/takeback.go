@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -195,11 +196,28 @@ func (t *turn) tookBack(o ha.Outcome) {
 	case class == ha.ClassRefused:
 		t.rec.HeldWhy = ha.TextOf(o.Err)
 		if t.Now.Sub(began) > 10*time.Minute {
-			t.alarm(ha.AlarmOldCopies, "", "compute of %s not restarted, old copies may run: Nova has refused to clear forced_down for more than 10 minutes: %s", o.Act.Host, ha.TextOf(o.Err))
+			t.oldCopies(o)
 		}
 	}
 	t.look(LookServices, "")
 	if nb, ok := t.Memory.NotBefore[o.Act.Key]; ok {
 		t.wakeAt(nb)
 	}
+}
+
+// oldCopies says whose evacuations Nova has not cleaned up: one whose instance has a task since, such as another evacuation that
+// hangs, stays so whenever nova-compute is restarted.
+func (t *turn) oldCopies(refused ha.Outcome) {
+	if t.Facts.Migrations.At.IsZero() { // told with the next refusal
+		t.look(LookMigrations, "")
+		return
+	}
+	var ids []string
+	for _, r := range t.Facts.Migrations.Value {
+		if r.Type == ha.MigrationEvacuation && r.Status == "done" && r.Source == refused.Act.Host && !slices.Contains(ids, r.InstanceID) && len(ids) < 20 {
+			ids = append(ids, r.InstanceID)
+		}
+	}
+	t.alarm(ha.AlarmOldCopies, "", "compute of %s not restarted, old copies may run: Nova has refused to clear forced_down for more than 10 minutes: %s; not cleaned up: %s",
+		refused.Act.Host, ha.TextOf(refused.Err), strings.Join(ids, ", "))
 }

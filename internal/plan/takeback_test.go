@@ -166,6 +166,8 @@ func TestTakeBackRefusalsAreWaitedOut(t *testing.T) {
 
 func TestTakeBackAlarmAfterTenMinutes(t *testing.T) {
 	w := away(t)
+	w.record("i1", ha.MigrationEvacuation, "done", failedHost, "compute-2")
+	w.record("i2", ha.MigrationEvacuation, "completed", failedHost, "compute-2")
 	w.script = func(ha.Act) *reply { return &reply{err: refused(400, "records remain")} }
 	w.live(failedHost)
 	w.reportStarted()
@@ -174,7 +176,8 @@ func TestTakeBackAlarmAfterTenMinutes(t *testing.T) {
 		t.Error("alarm before ten minutes")
 	}
 	w.run(30 * time.Minute)
-	if w.wrote(ha.EntryAlarm, "compute of compute-1 not restarted, old copies may run") != 1 {
+	if w.wrote(ha.EntryAlarm, "compute of compute-1 not restarted, old copies may run") != 1 || w.wrote(ha.EntryAlarm, "not cleaned up: i1") != 1 ||
+		w.wrote(ha.EntryAlarm, "i2") != 0 {
 		t.Errorf("want one alarm\n%s", w.story())
 	}
 	if n := w.count("service"); n > 100 {

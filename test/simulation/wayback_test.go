@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -267,9 +266,9 @@ func (w *world) comeBack() {
 	// An order that waited for a dead destination has ended since, or an instance was moved away twice (Nova completes one record of an
 	// instance at each start): Nova refuses, and the alarm old_copies says what to do.
 	for range 4 {
-		w.resetHanging()
 		for h := range hosts {
 			if host := hostName(h); w.service(host).ForcedDown {
+				w.resetHanging(host)
 				_ = w.cloud.KillCompute(host)
 				w.starts(host)
 			}
@@ -304,23 +303,17 @@ func (w *world) comeBack() {
 	w.asBefore()
 }
 
-// resetHanging is what the alarm old_copies asks for: an order that hangs for ever in Nova, as the failed move said, keeps its instance's
-// task, and with it the records of hosts that it left before.
-func (w *world) resetHanging() {
-	w.mu.Lock()
-	ids := slices.Collect(maps.Keys(w.told))
-	w.mu.Unlock()
-	for _, id := range ids {
-		moves, err := w.store.VMoves(w.ctx, ha.VMoveFilter{NotificationUUID: id}, ha.Page{Limit: 1000, Sort: []ha.Sort{{Field: ha.FieldID}}})
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		for _, m := range moves {
-			i, _ := w.cloud.Instance(m.InstanceUUID)
-			if m.Status == ha.MoveFailed && strings.HasPrefix(deref(m.Message), "order still under way in Nova") && i.TaskState != "" {
-				err := w.cloud.Act(sim.Masakari(), i.ID, sim.ServerAction{Name: "os-resetState", State: ha.VMError})
-				w.tell("an operator resets %s, whose order hangs: %v", i.ID, err)
-			}
+// resetHanging is what the alarm old_copies asks for: an instance that left the host and has a task that does not end, such as another
+// evacuation that hangs, keeps Nova from cleaning up after it.
+func (w *world) resetHanging(host string) {
+	left, _, err := w.cloud.Migrations(sim.MigrationQuery{Source: host, Type: ha.MigrationEvacuation, Status: "done"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, m := range left {
+		if i, _ := w.cloud.Instance(m.InstanceID); i.TaskState != "" {
+			err := w.cloud.Act(sim.Masakari(), i.ID, sim.ServerAction{Name: "os-resetState", State: ha.VMError})
+			w.tell("an operator resets %s, which is %s: %v", i.ID, i.TaskState, err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ export OSLAB_HA_PORT=${OSLAB_HA_PORT:-15868}      # instance-ha endpoint in Regi
 export OSLAB_MASAKARI_PORT=${OSLAB_MASAKARI_PORT:-25868}  # Debian's Masakari
 export OSLAB_REPORT_INTERVAL=${OSLAB_REPORT_INTERVAL:-2}  # seconds between heartbeats
 export OSLAB_MYSQL_PORT=${OSLAB_MYSQL_PORT:-3306} # the MariaDB that is there, else an own one
+export OSLAB_RABBIT_PORT=${OSLAB_RABBIT_PORT:-5672} # likewise
 export OSLAB_DOWN_TIME=${OSLAB_DOWN_TIME:-10}     # silence after which a host is "down"
 
 state=$OSLAB_STATE
@@ -24,7 +25,7 @@ nova_port=8774
 placement_port=8778
 neutron_port=9696
 mysql_port=$OSLAB_MYSQL_PORT
-rabbit_port=5672
+rabbit_port=$OSLAB_RABBIT_PORT
 memcached_port=11211
 
 keystone_url=http://$ip:$keystone_port/v3
@@ -91,7 +92,10 @@ start() {
   local name=$1 i
   shift
   alive "$name" && return 0
-  OSLAB_DAEMON=$state:$name setsid "$@" >>"$state/log/$name.log" 2>&1 </dev/null &
+  # Linux shares the processors out among sessions first (autogroup), whatever the niceness of what runs in them: without
+  # this, "nice up" would say nothing to anyone but the daemon itself.
+  OSLAB_DAEMON=$state:$name setsid bash -c 'echo "$(nice)" 2>/dev/null >/proc/self/autogroup; exec "$@"' - "$@" \
+    >>"$state/log/$name.log" 2>&1 </dev/null &
   echo $! >"$state/run/$name.pid"
   for ((i = 0; i < 20; i++)); do # until it has its environment
     alive "$name" && return 0

@@ -214,6 +214,18 @@ func setStorageAction(a *api, c *call) (any, error) {
 	return nil, a.service.SetStorageAction(c.ctx, c.params["segment_id"], o.Action)
 }
 
+func listStorageActions(a *api, c *call) (any, error) {
+	if err := a.allow(c, policy.ExtRule("segments", "index")); err != nil {
+		return nil, err
+	}
+	segment, limit, marker, err := a.list(c).StorageActionList()
+	if err != nil {
+		return nil, err
+	}
+	option, own, err := a.service.StorageActions(c.ctx, segment, limit, marker)
+	return wire.NewStorageActions(option, own), err
+}
+
 // storageRoutes are those of storage health.
 func storageRoutes(line func(method, path, act string, status int, do action) route) []route {
 	const host = "hosts/{host}/health"
@@ -228,6 +240,7 @@ func storageRoutes(line func(method, path, act string, status int, do action) ro
 		line(http.MethodGet, "hosts/{host}/cascade-preview", "preview", http.StatusOK, previewCascade),
 		line(http.MethodGet, "episodes", "episodes", http.StatusOK, listEpisodes),
 		line(http.MethodGet, "episodes/{episode_id}", "episode", http.StatusOK, showEpisode),
+		line(http.MethodGet, "segments", "segments", http.StatusOK, listStorageActions),
 		line(http.MethodPost, "segments/{segment_id}/storage-failure-action", "storage-failure-action", http.StatusNoContent, setStorageAction),
 	}
 	for _, order := range []string{"hold", "resume"} {

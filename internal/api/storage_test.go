@@ -212,8 +212,13 @@ func TestOperatorsOfStorage(t *testing.T) {
 	expect(t, ask(h, "POST", health+"/clear", `{"force": true}`), 409, "no open episode")
 
 	action := "/v1/ext/segments/" + segmentID + "/storage-failure-action"
-	for _, word := range []string{"evacuate", "error", ""} {
+	for word, own := range map[string]string{"evacuate": `{"uuid":"` + segmentID + `","storage_failure_action":"evacuate"}`,
+		"error": `{"uuid":"` + segmentID + `","storage_failure_action":"error"}`, "": ""} {
 		expect(t, ask(h, "POST", action, `{"action": "`+word+`"}`), 204, "")
+		for _, query := range []string{"", "?segment=" + segmentID, "?limit=1"} {
+			expect(t, ask(h, "GET", "/v1/ext/segments"+query, ""), 200, `{"default":"error","segments":[`+own+`]}`)
+		}
+		expect(t, ask(h, "GET", "/v1/ext/segments?marker="+segmentID, ""), 200, `"segments":[]`)
 	}
 }
 
@@ -265,6 +270,7 @@ func TestStorageIsTheAdministrators(t *testing.T) {
 		"POST /v1/ext/blobs/" + noteID + "/drop-location":                "blobs:drop-location",
 		"GET /v1/ext/transfers":                                          "transfers:index",
 		"POST /v1/ext/segments/" + segmentID + "/storage-failure-action": "segments:storage-failure-action",
+		"GET /v1/ext/segments":                                           "segments:index",
 	} {
 		method, path, _ := strings.Cut(line, " ")
 		body := map[string]string{
@@ -320,10 +326,12 @@ func TestStorageRefusesWhatCannotBe(t *testing.T) {
 		{"POST /v1/ext/episodes/" + noteID + "/hold", `{"reason": "x"}`, 404, noteID},
 		{"POST /v1/ext/episodes/" + noteID + "/hold", ``, 400, "'reason' is a required property"},
 		{"POST /v1/ext/episodes/" + noteID + "/resume", ``, 404, noteID},
-		{"POST /v1/ext/segments/" + segmentID + "/storage-failure-action", `{"action": "delete"}`, 400, "action"},
+		{"POST /v1/ext/segments/" + segmentID + "/storage-failure-action", `{"action": "delete"}`, 400, "'delete' is not one of ('error', 'evacuate', '')"},
 		{"POST /v1/ext/segments/" + segmentID + "/storage-failure-action", ``, 400, "'action' is a required property"},
 		{"POST /v1/ext/segments/" + noteID + "/storage-failure-action", `{"action": "error"}`, 404, noteID},
 		{"POST /v1/ext/segments/x/storage-failure-action", `{"action": "error"}`, 404, "x"},
+		{"GET /v1/ext/segments?segment=" + noteID, "", 404, noteID},
+		{"GET /v1/ext/segments?marker=x", "", 400, "Marker x could not be found"},
 		{"GET /v1/ext/blobs/x", "", 404, "x"},
 		{"GET /v1/ext/blobs?durability=good", "", 400, "durability"},
 		{"GET /v1/ext/blobs?host=nobody", "", 404, "nobody"},

@@ -60,3 +60,35 @@ If it still runs then, every one of them runs twice, on the same volumes. Power 
 		}
 	}
 }
+
+// TestSegmentsOfAnotherAPI: what has no storage_failure_action, or does not tell it, still shows its segments; what fails otherwise is told.
+func TestSegmentsOfAnotherAPI(t *testing.T) {
+	for _, tt := range []struct {
+		status      int
+		answer      string
+		code        int
+		out, errout string
+	}{
+		{404, `{"itemNotFound": {"code": 404, "message": "The resource could not be found."}}`, 0, "NAME    STORAGE_FAILURE_ACTION\nrack-4  -\n", ""},
+		{403, `{"forbidden": {"code": 403, "message": "Policy doesn't allow salvor_api:segments:index to be performed."}}`, 0,
+			"NAME    STORAGE_FAILURE_ACTION\nrack-4  -\n", ""},
+		{503, `{"serviceUnavailable": {"code": 503, "message": "no database"}}`, 5, "", "the api cannot do it now (503): no database"},
+	} {
+		api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/v1/ext/segments":
+				w.WriteHeader(tt.status)
+				_, _ = io.WriteString(w, tt.answer)
+			case r.URL.Query().Get("marker") != "":
+				_, _ = io.WriteString(w, `{"segments": []}`)
+			default:
+				_, _ = io.WriteString(w, `{"segments": [{"id": 1, "uuid": "00000000-0000-4000-8000-000000000001", "name": "rack-4"}]}`)
+			}
+		}))
+		code, stdout, stderr := command(t, []string{"SALVOR_URL=" + api.URL}, "segment", "list", "-c", "name,storage_failure_action")
+		if code != tt.code || stdout != tt.out || !strings.Contains(stderr, tt.errout) {
+			t.Errorf("%d: %d\n%s%s", tt.status, code, stdout, stderr)
+		}
+		api.Close()
+	}
+}

@@ -21,6 +21,7 @@ is named by its name or its uuid.`,
 		Example: `  salvor segment list
   salvor segment create rack-4 --recovery-method auto
   salvor segment update rack-4 --enabled=false
+  salvor segment update rack-4 --storage-failure-action evacuate
   salvor segment show rack-4 -o json`,
 	}
 	conn := addConnection(cmd, env)
@@ -31,7 +32,7 @@ is named by its name or its uuid.`,
 			if err != nil {
 				return err
 			}
-			return conn.show(cmd, s)
+			return conn.showSegment(cmd, api, s)
 		}),
 	}
 	conn.addColumns(show)
@@ -60,10 +61,18 @@ func listSegments(conn *connection) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		l, last := conn.list(cmd, "uuid", "name", "recovery_method", "service_type", "enabled", "description"), ""
+		actions, err := actionsOf(cmd.Context(), api, "")
+		if err != nil {
+			return err
+		}
+		l, last := conn.list(cmd, "uuid", "name", "recovery_method", "service_type", "enabled", actionKey, "description"), ""
 		more, err := api.EachSegment(cmd.Context(), q, func(page []wire.Segment) error {
 			last = page[len(page)-1].UUID
-			return l.add(rowsOf(page))
+			rows := make([]row, len(page))
+			for i, s := range page {
+				rows[i].v = segmentView{s, actions.of(s, conn.format)}
+			}
+			return l.add(rows)
 		})
 		if err != nil {
 			return err
@@ -89,9 +98,11 @@ func createSegment(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create NAME", Args: cobra.ExactArgs(1), Short: "Make a segment", ValidArgsFunction: cobra.NoFileCompletions,
 		Example: `  salvor segment create rack-4
-  salvor segment create rack-5 --recovery-method rh_priority --description "spares first"`,
+  salvor segment create rack-5 --recovery-method rh_priority --description "spares first"
+  salvor segment create rack-6 --storage-failure-action evacuate`,
 	}
 	f := cmd.Flags()
+	action := addAction(cmd, actionDefault)
 	f.StringVar(&s.RecoveryMethod, "recovery-method", "auto", "auto: Nova chooses where to; reserved_host: to a reserved host; "+
 		"auto_priority, rh_priority: one, then the other")
 	f.StringVar(&s.ServiceType, "service-type", "COMPUTE", "free text")
@@ -103,11 +114,17 @@ func createSegment(conn *connection) *cobra.Command {
 		if !enabled {
 			s.Enabled = &enabled
 		}
+		if err := checkAction(cmd, *action); err != nil {
+			return err
+		}
 		made, err := api.CreateSegment(cmd.Context(), s)
 		if err != nil {
 			return err
 		}
-		return conn.show(cmd, made)
+		if err := setAction(cmd, api, made, *action); err != nil {
+			return fmt.Errorf("segment %s is made, but its %s is not set (salvor segment update sets it): %w", made.Name, actionKey, err)
+		}
+		return conn.showSegment(cmd, api, made)
 	})
 	return cmd
 }
@@ -115,11 +132,14 @@ func createSegment(conn *connection) *cobra.Command {
 func updateSegment(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "update SEGMENT", Args: cobra.ExactArgs(1), Short: "Change a segment", ValidArgsFunction: conn.completeNames(segmentNames, 1),
-		Long: `Changes what is given, and nothing else. A segment with a notification that is not done with is refused.`,
+		Long: `Changes what is given, and nothing else. A segment with a notification that is not done with is refused;
+its --storage-failure-action may be changed all the same.`,
 		Example: `  salvor segment update rack-4 --name rack-4a
-  salvor segment update rack-4 --enabled=false`,
+  salvor segment update rack-4 --enabled=false
+  salvor segment update rack-4 --storage-failure-action evacuate`,
 	}
 	f := cmd.Flags()
+	action := addAction(cmd, "")
 	f.String("name", "", "its new name")
 	f.String("recovery-method", "", "auto, reserved_host, auto_priority or rh_priority")
 	f.String("service-type", "", "free text")
@@ -127,20 +147,26 @@ func updateSegment(conn *connection) *cobra.Command {
 	f.Bool("enabled", true, "with =false its reports are ignored")
 	words(cmd, "recovery-method", recoveryMethods...)
 	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+		if err := checkAction(cmd, *action); err != nil {
+			return err
+		}
 		changes, err := changed(cmd, map[string]string{
 			"name": "name", "recovery-method": "recovery_method", "service-type": "service_type", "description": "description", "enabled": "enabled",
 		})
-		if err != nil {
+		if err != nil && !cmd.Flags().Changed(actionFlag) { // it is no key of Masakari's segments
 			return err
 		}
 		s, err := segmentOf(cmd.Context(), api, args[0])
-		if err == nil {
+		if err == nil && len(changes) > 0 {
 			s, err = api.UpdateSegment(cmd.Context(), s.UUID, changes)
+		}
+		if err == nil {
+			err = setAction(cmd, api, s, *action)
 		}
 		if err != nil {
 			return err
 		}
-		return conn.show(cmd, s)
+		return conn.showSegment(cmd, api, s)
 	})
 	return cmd
 }

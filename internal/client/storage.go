@@ -118,6 +118,29 @@ func (c *Client) episode(ctx context.Context, method, path string, body any) (wi
 	return out.Episode, err
 }
 
+// StorageActions returns what the option says, and by their uuids the segments that are treated otherwise; of one segment alone, where that
+// is named.
+func (c *Client) StorageActions(ctx context.Context, segment string) (option string, own map[string]string, err error) {
+	own = map[string]string{}
+	q := url.Values{}
+	if segment != "" {
+		q.Set("segment", segment)
+	}
+	for {
+		var page wire.StorageActions
+		if err := c.call(ctx, http.MethodGet, "/ext/segments?"+q.Encode(), nil, &page); err != nil {
+			return "", nil, err
+		}
+		for _, s := range page.Segments {
+			own[s.UUID] = s.Action
+		}
+		if len(page.Segments) == 0 || segment != "" {
+			return page.Default, own, nil
+		}
+		q.Set("marker", page.Segments[len(page.Segments)-1].UUID)
+	}
+}
+
 // SetStorageAction says what happens to the instances of a segment's hosts whose storage fails: error, evacuate, or "" for what the
 // option says.
 func (c *Client) SetStorageAction(ctx context.Context, segment, action string) error {

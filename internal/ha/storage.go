@@ -222,6 +222,12 @@ type StorageUnit struct {
 	Action  string // storage_failure_action of the segment, "" when the option decides
 }
 
+// StorageAction is a segment's own storage_failure_action.
+type StorageAction struct {
+	SegmentUUID string
+	Action      string // error or evacuate
+}
+
 // Sharer is another host that has reported the same filesystem.
 type Sharer struct {
 	HostUUID   string

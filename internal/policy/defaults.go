@@ -53,7 +53,7 @@ func defaults() map[string]string {
 		"agents":     {"report", "orders", "agent-key", "agent-user"},
 		"health":     {"detail", "clear", "fail", "hold", "resume", "preview"},
 		"episodes":   {"index", "detail", "hold", "resume"},
-		"segments":   {"storage-failure-action"},
+		"segments":   {"index", "storage-failure-action"},
 		"engines":    {"index"},
 		"pauses":     {"index", "pause", "resume"},
 		"blobs":      {"index", "detail", "create", "rescue", "lost", "drop-location"},

@@ -26,5 +26,7 @@ type StorageStore interface {
 	SetAgentUser(ctx context.Context, host, user, by string, ticketKey []byte) error
 	SetStorageAction(ctx context.Context, segment, action string) error
 	StorageAction(ctx context.Context, segment string) (string, error)
+	// StorageActions are the segments with an action of their own, by uuid, behind the one that is named.
+	StorageActions(ctx context.Context, after string, limit int) ([]ha.StorageAction, error)
 	HostByUUID(ctx context.Context, uuid string) (ha.Host, error)
 }

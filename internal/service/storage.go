@@ -262,6 +262,25 @@ func (s *Service) SetStorageAction(ctx context.Context, segment, action string) 
 	return s.store.SetStorageAction(ctx, uuid, action)
 }
 
+// StorageActions returns what the option says, and who is treated otherwise: the segments with an action of their own, at most limit, by uuid
+// and behind the marker; or of one segment alone, where that is named (NotFoundError).
+func (s *Service) StorageActions(ctx context.Context, segment string, limit int, marker string) (option string, own []ha.StorageAction, err error) {
+	option = s.cfg.Rules.StorageAction
+	if segment == "" {
+		own, err = s.store.StorageActions(ctx, marker, limit)
+		return option, own, err
+	}
+	found, err := s.Segment(ctx, segment)
+	if err != nil {
+		return option, nil, err
+	}
+	action, err := s.store.StorageAction(ctx, found.UUID)
+	if err == nil && action != "" {
+		own = []ha.StorageAction{{SegmentUUID: found.UUID, Action: action}}
+	}
+	return option, own, err
+}
+
 // Preview is what a cascade of a host with that radius would do now.
 type Preview struct {
 	Host      ha.Host

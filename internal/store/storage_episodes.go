@@ -352,6 +352,27 @@ func (s *Store) StorageAction(ctx context.Context, segment string) (action strin
 	return action, err
 }
 
+// storageActionsQuery finds the segments that there are with an action of their own.
+const storageActionsQuery = "SELECT a.segment_uuid AS segment_uuid, a.failure_action AS action FROM storage_actions AS a " +
+	"JOIN failover_segments AS s ON s.uuid = a.segment_uuid AND s.deleted = 0 WHERE a.segment_uuid > ? ORDER BY a.segment_uuid LIMIT ?"
+
+// StorageActions returns the segments with a storage_failure_action of their own, at most limit, by uuid and behind the one that is named.
+func (s *Store) StorageActions(ctx context.Context, after string, limit int) ([]ha.StorageAction, error) {
+	var rows []struct {
+		SegmentUUID string `bun:"segment_uuid"`
+		Action      string `bun:"action"`
+	}
+	err := s.read(ctx, "listing the segments' storage_failure_action", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		return db.NewRaw(storageActionsQuery, after, limit).Scan(ctx, &rows)
+	})
+	found := make([]ha.StorageAction, len(rows))
+	for i, r := range rows {
+		found[i] = ha.StorageAction{SegmentUUID: r.SegmentUUID, Action: r.Action}
+	}
+	return found, err
+}
+
 func actionOf(ctx context.Context, db bun.IDB, segment string) (string, error) {
 	var actions []string
 	err := db.NewRaw("SELECT failure_action FROM storage_actions WHERE segment_uuid = ?", segment).Scan(ctx, &actions)

@@ -213,6 +213,38 @@ func NewEpisodes(episodes []ha.Episode) EpisodesBody {
 	return EpisodesBody{list}
 }
 
+// StorageActions is what happens to the instances of hosts whose storage fails: what the option of the api's configuration says, and the
+// segments that are treated otherwise.
+type StorageActions struct {
+	Default  string          `json:"default"`
+	Segments []StorageAction `json:"segments"`
+}
+
+// StorageAction is a segment's own.
+type StorageAction struct {
+	UUID   string `json:"uuid"`
+	Action string `json:"storage_failure_action"`
+}
+
+// NewStorageActions renders what the option says, and the segments with an action of their own.
+func NewStorageActions(option string, own []ha.StorageAction) StorageActions {
+	list := make([]StorageAction, len(own))
+	for i, a := range own {
+		list[i] = StorageAction{UUID: a.SegmentUUID, Action: a.Action}
+	}
+	return StorageActions{Default: option, Segments: list}
+}
+
+// StorageActionList reads the query of GET ext/segments; segment is "" when none is named.
+func (q Query) StorageActionList() (segment string, limit int, marker string, err error) {
+	r := reader{q: q}
+	if s := r.text("segment"); s != nil {
+		segment = *s
+	}
+	limit, marker = r.limit(), r.marker()
+	return segment, limit, marker, r.err
+}
+
 // NewEpisode renders one episode.
 func NewEpisode(d ha.EpisodeDetails) EpisodeBody {
 	out := EpisodeDetails{Episode: newEpisode(d.Episode), Runs: make([]EpisodeRun, len(d.Runs)), Items: make([]EpisodeItem, len(d.Items))}

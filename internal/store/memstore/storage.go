@@ -3,6 +3,7 @@ package memstore
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -371,6 +372,19 @@ func (s *Store) StorageAction(ctx context.Context, segment string) (action strin
 		return nil
 	})
 	return action, err
+}
+
+// StorageActions returns the segments with an action of their own, at most limit, by uuid and behind the one that is named.
+func (s *Store) StorageActions(ctx context.Context, after string, limit int) (found []ha.StorageAction, err error) {
+	err = s.run(ctx, "StorageActions", func(t *tx) error {
+		for _, uuid := range slices.Sorted(maps.Keys(t.storage.actions)) {
+			if _, err := t.segment(uuid); err == nil && uuid > after && len(found) < limit {
+				found = append(found, ha.StorageAction{SegmentUUID: uuid, Action: t.storage.actions[uuid]})
+			}
+		}
+		return nil
+	})
+	return found, err
 }
 
 // HostByUUID returns the live host of that uuid.

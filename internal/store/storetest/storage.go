@@ -27,6 +27,7 @@ type StorageBackend interface {
 	SetAgentUser(ctx context.Context, host, user, by string, ticketKey []byte) error
 	SetStorageAction(ctx context.Context, segment, action string) error
 	StorageAction(ctx context.Context, segment string) (string, error)
+	StorageActions(ctx context.Context, after string, limit int) ([]ha.StorageAction, error)
 	HostByUUID(ctx context.Context, uuid string) (ha.Host, error)
 }
 
@@ -277,6 +278,21 @@ func storageOperators(f *fixture) {
 	action, err := f.StorageAction(f.ctx, s.UUID)
 	f.must(err)
 	equal(f, "action", action, "error")
+	gone := f.segment()
+	f.must(f.SetStorageAction(f.ctx, gone.UUID, "evacuate"))
+	f.must(f.DeleteSegment(f.ctx, gone.UUID))
+	listed := func(after string, limit int) []ha.StorageAction {
+		f.Helper()
+		own, err := f.StorageActions(f.ctx, after, limit)
+		f.must(err)
+		return slices.DeleteFunc(own, func(a ha.StorageAction) bool { return a.SegmentUUID != s.UUID && a.SegmentUUID != gone.UUID })
+	}
+	if diff := cmp.Diff([]ha.StorageAction{{SegmentUUID: s.UUID, Action: "error"}}, listed("", 1000)); diff != "" {
+		f.Fatalf("segments with an action of their own: %s", diff)
+	}
+	if own := listed(s.UUID, 1000); len(own) != 0 {
+		f.Fatalf("behind it are %+v", own)
+	}
 	f.must(f.SetStorageAction(f.ctx, s.UUID, ""))
 	action, err = f.StorageAction(f.ctx, s.UUID)
 	f.must(err)

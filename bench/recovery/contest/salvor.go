@@ -79,6 +79,10 @@ type salvor struct {
 	drop    func(context.Context) error
 }
 
+// reportInterval says what the Nova of either cloud has as report_interval, which salvor must know: a host that Nova calls down
+// after 10 s would else count as silent only after 15.
+const reportInterval = "nova_report_interval = 2"
+
 // NewSalvor starts salvor on the cloud, with extra lines for group [salvor] of its masakari.conf.
 func NewSalvor(ctx context.Context, c Cloud, binary string, extra ...string) (_ Contestant, err error) {
 	s := &salvor{victim: c.Victim()}
@@ -95,7 +99,7 @@ func NewSalvor(ctx context.Context, c Cloud, binary string, extra ...string) (_ 
 		return nil, err
 	}
 	s.drop = drop
-	conf := fmt.Sprintf("%s\n[database]\nconnection = %s\n\n[salvor]\n%s\n", c.conf(), connection, strings.Join(extra, "\n"))
+	conf := fmt.Sprintf("%s\n[database]\nconnection = %s\n\n[salvor]\n%s\n%s\n", c.conf(), connection, reportInterval, strings.Join(extra, "\n"))
 	if s.process, err = startSalvor(ctx, binary, s.dir, conf); err != nil {
 		return nil, err
 	}

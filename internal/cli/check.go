@@ -51,8 +51,8 @@ func written(warnings []config.Warning, err error) []app.Finding {
 	var found []app.Finding
 	for _, w := range warnings {
 		do := "mend the name, or remove the line: it has no effect"
-		if w.Older {
-			do = ""
+		if w.Older || w.Do != "" {
+			do = w.Do
 		}
 		found = append(found, app.Finding{What: "options", OK: w.Older, Text: w.String(), Do: do})
 	}

@@ -3,14 +3,18 @@ package cli
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // output is a stream that may be read while it is written.
@@ -140,7 +144,7 @@ func TestExitCodesAndWords(t *testing.T) {
 		{"serve --config-file " + bad, 1, []string{bad + ":2", "osapi_max_limit", `"many"`, bad + ":4", "brake_percent"}},
 		{"config show --config-file " + typo, 0, []string{"warning: " + typo + ":2", "did you mean brake_percent?", "state_path = ", typo + ":5"}},
 		{"config show --config-file " + bad, 1, []string{"osapi_max_limit"}},
-		{"config show --all --config-file " + typo, 0, []string{"brake_percent = 50  # default"}},
+		{"config show --all --config-file " + typo, 0, []string{"# default\n", "brake_percent = 50\n"}},
 		{"config sample", 0, []string{"#brake_percent = 50"}},
 		{"config reference", 0, []string{"| `brake_percent` |"}},
 		{"api --config-file " + typo, 1, []string{"callers' tokens cannot be validated"}},
@@ -155,6 +159,88 @@ func TestExitCodesAndWords(t *testing.T) {
 				t.Errorf("salvor %s: no %q in:\n%s%s", tt.args, want, stdout, stderr)
 			}
 		}
+	}
+}
+
+// TestConfigShowCanBeUsed: what config show prints is a masakari.conf with the same effect, but for secrets, which are comments.
+func TestConfigShowCanBeUsed(t *testing.T) {
+	file := conf(t, `[DEFAULT]
+host = "db # 1"
+control_exchange = ' quoted "word" '
+transport_url = rabbit://salvor:PASSWORD@mq-1:5672/
+os_privileged_user_tenant = $control_exchange and $$HOME
+os_privileged_user_password = pass
+[database]
+connection = sqlite:////tmp/x.sqlite
+[host_failure]
+service_disable_reason = "'said' twice"
+[oslo_messaging_notifications]
+driver = log
+driver = noop
+[salvor]
+webhook_url = https://a.example.com/in?key=KEY
+instance_class = db: metadata.tier=db|queue,
+    action=evacuate
+`)
+	environ := []string{"OS_DEFAULT__OS_REGION_NAME= north ", "OS_PROCESS_FAILURE__SERVICE_DISABLE_REASON=two\n\nlines"}
+	code, shown, stderr := command(t, environ, "config", "show", "--config-file", file)
+	if code == 0 { // a host's name has no blanks
+		t.Errorf("exit status 0: %s", stderr)
+	}
+	for _, want := range []string{"\n# " + file + ":3\ncontrol_exchange = \" quoted \"word\" \"\n", "\n#os_privileged_user_password = ***\n",
+		"os_privileged_user_tenant = \" quoted \"word\"  and $$HOME\"\n", ":6; a secret is not shown: put it in before you use the line\n",
+		"\n#transport_url = rabbit://***@mq-1:5672/\n", "\nconnection = sqlite:////tmp/x.sqlite\n", "\nservice_disable_reason = 'said' twice\n",
+		"driver = log\ndriver = noop\n", "\n#webhook_url = https://***\n", "instance_class = db: metadata.tier=db|queue,\n    action=evacuate\n",
+		"# environment OS_DEFAULT__OS_REGION_NAME\nos_region_name = \" north \"\n", "#service_disable_reason = two\n#    \n#    lines\n# the value above"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("no %q in:\n%s", want, shown)
+		}
+	}
+	copied := filepath.Join(t.TempDir(), "copied.conf")
+	if err := os.WriteFile(copied, []byte(shown), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, again, stderr := command(t, nil, "config", "show", "--config-file", copied)
+	if code != 0 {
+		t.Fatalf("what was shown: %d\n%s", code, stderr)
+	}
+	if diff := cmp.Diff(lively(shown), lively(again)); diff != "" {
+		t.Errorf("what was shown has another effect: %s", diff)
+	}
+}
+
+// lively are the lines of a file that set something.
+func lively(text string) []string {
+	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return line == "" || line[0] == '#' || line[0] == '[' })
+}
+
+// TestCommentBehindAValue: it is part of the value, and config check says so, where quotes do not say that it is meant.
+func TestCommentBehindAValue(t *testing.T) {
+	file := conf(t, `[DEFAULT]
+os_region_name = north # the old one
+os_privileged_user_password = secret	# of the vault
+os_privileged_user_tenant = "room # 7"
+control_exchange = masakari;x#y
+tempdir = /tmp # without effect
+nova_catalog_admin_info = # unset
+[host_failure]
+service_disable_reason = one
+    # two
+`)
+	code, stdout, _ := command(t, nil, "config", "check", "--config-file", file)
+	if code != 1 {
+		t.Errorf("exit status %d", code)
+	}
+	for _, line := range []int{2, 3, 9} {
+		if want := fmt.Sprintf("%s:%d: the # in option", file, line); strings.Count(stdout, want) != 1 {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	if n := strings.Count(stdout, ": the # in option"); n != 3 {
+		t.Errorf("%d findings in\n%s", n, stdout)
+	}
+	if !strings.Contains(stdout, "do: put the comment on a line of its own; if it is none, put the value in quotes\n") || strings.Contains(stdout, "vault") {
+		t.Errorf("it says\n%s", stdout)
 	}
 }
 

@@ -33,8 +33,9 @@ func showConfigCommand(env Env) *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
 		Use: "show", Args: cobra.NoArgs, Short: "Print what is set, and where; warn of what has no effect",
-		Long: `Prints every option that is set, with the file and line that set it. Secrets are masked. Warnings, such
-as for a misspelled option, and errors go to standard error; with an error the exit status is 1.`,
+		Long: `Prints every option that is set, below a comment with the file and line that set it, as a masakari.conf that may
+be used as it is; only secrets are masked, in lines that are comments. References ($option) are filled in. Warnings,
+such as for a misspelled option, and errors go to standard error; with an error the exit status is 1.`,
 	}
 	s := addSettings(cmd, env)
 	cmd.Flags().BoolVar(&all, "all", false, "options at their default too")
@@ -53,20 +54,32 @@ as for a misspelled option, and errors go to standard error; with an error the e
 			}
 		}
 		slices.SortStableFunc(settings, func(a, b config.Setting) int { return place[a.Group] - place[b.Group] })
-		group := ""
+		group, source := "", ""
 		for _, set := range settings {
 			if !set.Set && !all || set.Ignored && !set.Set {
 				continue
 			}
 			if set.Group != group {
-				group = set.Group
+				if group != "" {
+					fmt.Fprintln(cmd.OutOrStdout())
+				}
+				group, source = set.Group, ""
 				fmt.Fprintf(cmd.OutOrStdout(), "[%s]\n", group)
 			}
-			note := ""
+			note := set.Source
 			if set.Ignored {
-				note = ", without effect"
+				note += ", without effect"
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s = %s  # %s%s\n", set.Option, set.Value, set.Source, note)
+			if set.Masked() {
+				note += "; a secret is not shown: put it in before you use the line"
+			}
+			if note != source {
+				source = note
+				fmt.Fprintf(cmd.OutOrStdout(), "# %s\n", source)
+			}
+			for _, line := range set.Lines() {
+				fmt.Fprintln(cmd.OutOrStdout(), line)
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("%w\nNothing starts with it, and what is wrong is not shown above", err)

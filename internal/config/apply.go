@@ -78,8 +78,9 @@ func (l *loader) apply(c *Config) []error {
 			continue
 		}
 		c.index[[2]string{o.Group, o.Name}] = len(c.settings)
-		c.settings = append(c.settings, Setting{Group: o.Group, Option: o.Name, Value: o.show(texts), Source: v.source,
-			Set: v.set, Ignored: o.Ignored, Mutable: o.Mutable, text: NewSecret(strings.Join(texts, "\n"))})
+		seen := o.mask(texts)
+		c.settings = append(c.settings, Setting{Group: o.Group, Option: o.Name, Value: strings.Join(seen, ", "), Source: v.source,
+			Set: v.set, Ignored: o.Ignored, Mutable: o.Mutable, text: NewSecret(strings.Join(texts, "\n")), texts: seen, masked: !slices.Equal(seen, texts)})
 	}
 	return failures
 }
@@ -132,6 +133,27 @@ func (l *loader) warnUnknown() {
 		}
 	}
 	l.warnEnv(groups, names)
+}
+
+// warnComments names the values that a comment seems to stand behind: it is a part of them. Those that cannot be taken say so themselves.
+func (l *loader) warnComments(failures []error) {
+	failed := map[string]bool{}
+	for _, err := range failures {
+		if bad := (*ValueError)(nil); errors.As(err, &bad) {
+			failed[bad.Source] = true
+		}
+	}
+	for _, f := range l.files {
+		for _, a := range f.found {
+			i, ok := l.known[[2]string{a.group, a.name}]
+			if !a.comment || !ok || l.options[i].Ignored || failed[place(f.path, a.line)] {
+				continue
+			}
+			l.warnings = append(l.warnings, Warning{File: f.path, Line: a.line, Group: a.group, Option: a.name,
+				Text: fmt.Sprintf("the # in option %s of group [%s], and what follows it, are part of the value; %s", a.name, a.group, ownLine),
+				Do:   "put the comment on a line of its own; if it is none, put the value in quotes"})
+		}
+	}
 }
 
 // hint says what may have been meant: a near name in the group, or the very name in another.

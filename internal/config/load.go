@@ -16,7 +16,8 @@ type Warning struct {
 	Group  string
 	Option string // "" for a whole group
 	Text   string
-	Older  bool // it has its effect, under an older name
+	Older  bool   // it has its effect, under an older name
+	Do     string // what to do, where that is not to mend a name
 }
 
 func (w Warning) String() string { return place(w.File, w.Line) + ": " + w.Text }
@@ -61,6 +62,7 @@ func load(s Sources, options []Option) (*Config, []Warning, error) {
 	failures = append(failures, l.apply(c)...)
 	failures = append(failures, c.finish()...)
 	l.warnUnknown()
+	l.warnComments(failures)
 	if err := errors.Join(failures...); err != nil {
 		return c, l.warnings, err
 	}

@@ -18,6 +18,8 @@ type assignment struct {
 	name  string
 	value string // lines joined by \n, not interpolated
 	line  int    // of the name
+
+	comment bool // a comment seems to stand behind it: outside quotes, a # after a blank
 }
 
 // SyntaxError is a line that oslo.config would not take either.
@@ -90,7 +92,9 @@ func (p *parser) feed(raw string) error {
 		if !p.open {
 			return p.errorf("unexpected continuation line: no option before it (remove the blank space at its start)")
 		}
-		p.value = append(p.value, strings.TrimLeftFunc(line, unicode.IsSpace))
+		more := strings.TrimLeftFunc(line, unicode.IsSpace)
+		p.current.comment = p.current.comment || more[0] == '#' || looksCommented(more)
+		p.value = append(p.value, more)
 		return nil
 	}
 	p.flush()
@@ -134,7 +138,9 @@ func (p *parser) assign(line string) error {
 	}
 	p.open = true
 	p.current = assignment{group: p.group, name: name, line: p.line}
-	p.value = append(p.value[:0], unquote(value))
+	bare := unquote(value)
+	p.current.comment = bare == value && looksCommented(value)
+	p.value = append(p.value[:0], bare)
 	return nil
 }
 
@@ -160,6 +166,10 @@ func unquote(v string) string {
 		return ""
 	}
 	return v[1 : len(v)-1]
+}
+
+func looksCommented(value string) bool {
+	return strings.HasPrefix(value, "#") || strings.Contains(value, " #") || strings.Contains(value, "\t#")
 }
 
 // normalGroup: names of groups are compared without case, but for DEFAULT.

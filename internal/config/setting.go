@@ -1,9 +1,11 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 )
 
 // Setting is one option as it is in effect.
@@ -16,7 +18,50 @@ type Setting struct {
 	Ignored bool   // accepted without effect
 	Mutable bool
 
-	text Secret // Value, not masked
+	text   Secret   // Value, not masked
+	texts  []string // of Value: several for a repeated option
+	masked bool     // Value is not what was set
+}
+
+// Lines are the setting as a masakari.conf has it: one line for each text, in quotes where it would lose blanks or quotes of its own, with $$
+// for a dollar sign. What cannot be read back, as a secret that is masked, is a comment.
+func (s Setting) Lines() []string {
+	var lines []string
+	for _, text := range s.texts {
+		line, whole := assign(s.Option, text)
+		if s.masked || !whole {
+			line = "#" + strings.ReplaceAll(line, "\n", "\n#")
+		}
+		lines = append(lines, line)
+		if !whole && !s.masked {
+			lines = append(lines, "# the value above has an empty line or one that ends in a blank: no file can hold it")
+		}
+	}
+	return lines
+}
+
+// Masked reports whether Value is not what was set, as that is a secret.
+func (s Setting) Masked() bool { return s.masked }
+
+// assign writes a text as the value of an option; whole says that it would be read back as it is.
+func assign(option, text string) (line string, whole bool) {
+	values := strings.Split(strings.ReplaceAll(text, "$", "$$"), "\n")
+	for i, v := range values {
+		if i == 0 {
+			if v != strings.TrimSpace(v) || v != unquote(v) {
+				values[0] = `"` + v + `"`
+			}
+			continue
+		}
+		values[i] = "    " + v
+	}
+	line = strings.TrimRightFunc(option+" = "+strings.Join(values, "\n"), unicode.IsSpace)
+	found, err := parse("", "[DEFAULT]\n"+line)
+	if err != nil || len(found) != 1 {
+		return line, false
+	}
+	back, err := interpolate(found[0].value, func(string, string) (string, error) { return "", errors.New("a reference") })
+	return line, err == nil && back == text
 }
 
 // Change is an option that two configurations have with different values.
@@ -62,7 +107,10 @@ func (c *Config) sourceOf(group, option string) string {
 }
 
 // show returns the option's text as it may be seen.
-func (o *Option) show(texts []string) string {
+func (o *Option) show(texts []string) string { return strings.Join(o.mask(texts), ", ") }
+
+// mask returns texts as they may be seen.
+func (o *Option) mask(texts []string) []string {
 	shown := make([]string, len(texts))
 	for i, t := range texts {
 		shown[i] = t
@@ -70,7 +118,7 @@ func (o *Option) show(texts []string) string {
 			shown[i] = maskSecret(t)
 		}
 	}
-	return strings.Join(shown, ", ")
+	return shown
 }
 
 var urlParts = regexp.MustCompile(`^([a-z][a-z0-9+.-]*://)`)

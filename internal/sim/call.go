@@ -22,6 +22,7 @@ type exchange struct {
 	lost    bool          // answers nothing, and drops the connection after late
 	err     error
 	n       int64
+	sent    *sending // of an evacuate order
 }
 
 // handler carries a request out, holding the cloud, and may say that the answer is late.
@@ -113,6 +114,9 @@ func (c *Cloud) send(r Request, there time.Duration, do handler) *exchange {
 		return nil
 	}
 	x := &exchange{}
+	if r.Action == "evacuate" {
+		x.sent = c.leaves(r.Instance)
+	}
 	if there <= 0 {
 		c.arriveAt(x, r, do)
 	} else {
@@ -125,16 +129,22 @@ func (c *Cloud) arriveAt(x *exchange, r Request, do handler) {
 	x.arrived = true
 	var fault *FaultRule
 	x.n, fault = c.receive(r)
-	carryOut := func() {
-		var late time.Duration
+	act := func() (late time.Duration) {
+		c.carries = x.sent
 		late, x.err = do()
-		x.late += late
+		c.carries = nil
+		x.sent.ends()
+		return late
+	}
+	carryOut := func() {
+		x.late += act()
 		c.answered(x.n, statusOfAnswer(x.err))
 	}
 	switch {
 	case fault == nil:
 		carryOut()
 	case fault.Status != 0:
+		x.sent.ends()
 		x.err = &Refusal{Status: fault.Status, Name: "computeFault", Text: "Simulated fault"}
 		c.answered(x.n, fault.Status)
 	case fault.Delay > 0:
@@ -142,7 +152,7 @@ func (c *Cloud) arriveAt(x *exchange, r Request, do handler) {
 		x.late += fault.Delay
 	case fault.ActAfter > 0:
 		x.lost, x.late = true, fault.ActAfter
-		c.after(fault.ActAfter, func() { _, x.err = do() })
+		c.after(fault.ActAfter, func() { act() })
 	default:
 		carryOut()
 		x.lost, x.late = true, 0

@@ -33,6 +33,7 @@ type Cloud struct {
 
 	doubleRuns   []DoubleRun
 	doubleOrders []DoubleOrder
+	carries      *sending // the order that is being carried out came with it
 }
 
 // Close ends the cloud: nothing happens in it any more, and the direct face answers as if Nova were gone.

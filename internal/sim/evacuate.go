@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"slices"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -47,12 +46,12 @@ func (c *Cloud) evacuate(who Caller, ins *instance, target string, force bool) e
 	if c.isUp(ins.host.service) {
 		return badRequest("Compute service of %s is still in use.", ins.host.name)
 	}
-	c.noteDoubleOrder(ins)
 	o := &order{
 		n: len(ins.orders), ins: ins, source: ins.host, begun: c.now,
 		record: c.record(who, ins, ha.MigrationEvacuation, ins.host, named),
 		action: c.act(ins, "evacuate", who),
 	}
+	c.judge(o)
 	ins.orders = append(ins.orders, o)
 	c.setTask(ins, taskRebuilding)
 	c.conduct(c.pace(o, "schedule", 200, 300), func() { c.schedule(o, named, force) })
@@ -149,43 +148,6 @@ func (c *Cloud) fail(o *order, status, why, step string) {
 		o.ins.statusOf = nil
 	}
 	c.end(o, status)
-}
-
-// DoubleOrder is an evacuate order that Nova took while an earlier one of the instance could still be carried out
-// (invariant I4).
-type DoubleOrder struct {
-	Instance string
-	At       time.Time
-	Earlier  int64 // migration ids
-	Later    int64
-}
-
-// DoubleOrders lists them. It must be empty.
-func (c *Cloud) DoubleOrders() []DoubleOrder {
-	c.lock()
-	defer c.unlock()
-	return slices.Clone(c.doubleOrders)
-}
-
-func (c *Cloud) noteDoubleOrder(ins *instance) {
-	for _, o := range ins.orders {
-		if !o.mayRun() {
-			continue
-		}
-		c.doubleOrders = append(c.doubleOrders, DoubleOrder{
-			Instance: ins.id, At: c.now, Earlier: o.record.id, Later: int64(len(c.migrations) + 1),
-		})
-		return
-	}
-}
-
-// mayRun reports whether the order can still be carried out. One whose destination is off and forced down counts as
-// ended: RECOVERY section 2 allows a new order then.
-func (o *order) mayRun() bool {
-	if o.ended {
-		return false
-	}
-	return o.dest == nil || !o.dest.service.forcedDown || o.dest.compute == computeUp
 }
 
 // alive reports whether a nova-compute works at the order now.

@@ -60,6 +60,7 @@ type instance struct {
 	records []*migration
 	rebuild *order // the one that a nova-compute works at
 	orders  []*order
+	sent    []*sending // evacuate orders, in the order in which they left
 	wrecks  int
 }
 

@@ -212,18 +212,23 @@ func (t *turn) lookBack(m *ha.VMove, stop string) bool {
 		t.forget(m)
 		return true
 	}
-	if dest == "" {
-		dest = "an unknown host"
-	}
-	m.Message = ptr(fmt.Sprintf("%s, to %s: waiting until it ends, or that host is forced down, or an operator retries this instance", stillUnderWay, dest))
+	m.Message = ptr(fmt.Sprintf("%s, to %s: waiting until it ends, or that host is forced down, or an operator retries this instance", stillUnderWay, named(dest)))
 	t.keepLooking()
 	t.look(LookServices, "")
 	t.wakeAt(t.Now.Add(10 * time.Second))
 	return false
 }
 
-// destinationOff reports whether an order's destination is forced down and has not been heard for as long as any dead host: one
-// that has come back carries the order out, forced down or not.
+// named is a destination for people.
+func named(host string) string {
+	if host == "" {
+		return "an unknown host"
+	}
+	return host
+}
+
+// destinationOff reports whether an order's destination is forced down and has not been heard for as long as any dead host, by a look
+// that has just been answered: one that has come back carries the order out, forced down or not.
 func (t *turn) destinationOff(host string) bool {
 	svc, ok := t.service(host)
 	if !ok || !svc.ForcedDown || svc.Up {
@@ -233,7 +238,7 @@ func (t *turn) destinationOff(host string) bool {
 	h := t.Memory.Dests[host]
 	h.see(svc, t.Facts.Services.At, t.Facts.Services.until(), time.Time{})
 	t.Memory.Dests[host] = h
-	if h.quiet() < t.silence() {
+	if h.quiet() < t.silence() || t.Now.Sub(t.Facts.Services.until()) > 2*time.Second {
 		t.look(LookServices, "")
 		t.wakeAt(t.Now.Add(time.Second))
 		return false

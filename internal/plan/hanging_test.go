@@ -93,28 +93,47 @@ func TestHangingDestinationForcedDown(t *testing.T) {
 			t.Errorf("sent %v", w.sent)
 		}
 	})
-	t.Run("one that comes back while the instance is locked again", func(t *testing.T) {
+	for name, record := range map[string]string{"the record names it": "compute-2", "only Placement knows it": ""} {
+		t.Run("one that comes back while the instance is locked again; "+name, func(t *testing.T) {
+			w := hanging(t, record)
+			w.providers["i1"] = []string{failedHost, "compute-2"}
+			w.die("compute-2")
+			w.service("compute-2").ForcedDown, w.service("compute-2").Up = true, false
+			locks := 0
+			w.script = func(a ha.Act) *reply {
+				if a.Kind != ha.ActLock {
+					return nil
+				}
+				if locks++; locks > 1 {
+					return nil
+				}
+				s := w.service("compute-2") // by now it is silent no more
+				for at := time.Duration(0); at < 20*time.Minute; at += 5 * time.Second {
+					w.at(at, func() { s.UpdatedAt = s.UpdatedAt.Add(10 * time.Second) })
+				}
+				return &reply{takes: true, answer: 20 * time.Second}
+			}
+			w.run(10 * time.Minute)
+			w.waiting("order still under way in Nova, to compute-2: waiting until it ends, or that host is silent")
+			if locks == 0 || w.count("evacuate") != 1 {
+				t.Errorf("%d locks, sent %v", locks, w.sent)
+			}
+		})
+	}
+	t.Run("one that comes back between two looks", func(t *testing.T) {
 		w := hanging(t, "compute-2")
 		w.die("compute-2")
 		w.service("compute-2").ForcedDown, w.service("compute-2").Up = true, false
-		locks := 0
 		w.script = func(a ha.Act) *reply {
-			if a.Kind != ha.ActLock {
-				return nil
+			if a.Kind == ha.ActLock && w.count("lock") == 2 { // it is heard just before the lock is answered
+				w.at(28*time.Second, func() { w.live("compute-2") })
+				return &reply{takes: true, answer: 30 * time.Second}
 			}
-			if locks++; locks > 1 {
-				return nil
-			}
-			s := w.service("compute-2") // by now it is silent no more
-			for at := time.Duration(0); at < 20*time.Minute; at += 5 * time.Second {
-				w.at(at, func() { s.UpdatedAt = s.UpdatedAt.Add(10 * time.Second) })
-			}
-			return &reply{takes: true, answer: 20 * time.Second}
+			return nil
 		}
 		w.run(10 * time.Minute)
-		w.waiting("order still under way in Nova, to compute-2: waiting until it ends, or that host is silent")
-		if locks == 0 || w.count("evacuate") != 1 {
-			t.Errorf("%d locks, sent %v", locks, w.sent)
+		if w.count("evacuate") != 1 {
+			t.Errorf("sent %v", w.sent)
 		}
 	})
 	t.Run("two other providers: which one is not known", func(t *testing.T) {

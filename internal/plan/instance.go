@@ -198,13 +198,15 @@ func (t *turn) order(m *ha.VMove, may bool, stop string) bool {
 	if r := t.othersOrder(m); r != nil {
 		return t.follow(m, r)
 	}
-	if r := t.lastOrder(m); r != nil && r.UnderWay() && r.Dest != "" && !t.asked(m) && !t.destinationOff(r.Dest) {
+	if r := t.lastOrder(m); r != nil && r.UnderWay() && !t.asked(m) {
 		// It was given up as its destination was off, and making the instance fit took time: it must be so still (invariant I4).
-		m.Message = ptr(fmt.Sprintf("%s, to %s: waiting until it ends, or that host is silent", stillUnderWay, r.Dest))
-		t.keepLooking()
-		t.look(LookServices, "")
-		t.wakeAt(t.Now.Add(5 * time.Second))
-		return false
+		if dest := t.destination(m, r); !t.destinationOff(dest) {
+			m.Message = ptr(fmt.Sprintf("%s, to %s: waiting until it ends, or that host is silent", stillUnderWay, named(dest)))
+			t.keepLooking()
+			t.look(LookServices, "")
+			t.wakeAt(t.Now.Add(5 * time.Second))
+			return false
+		}
 	}
 	target := ""
 	if t.pass(m) == ha.PassReserved {

@@ -12,8 +12,16 @@ import (
 	"github.com/salvor-ha/salvor/internal/plan"
 )
 
-// lookEvery is the pace at which one fact is looked for again.
+// lookEvery is the pace at which one fact is looked for again, from the beginning of one look to that of the next. Where an answer takes
+// longer than half of that Nova has a rest after it, as long as it was late, up to lookEvery: none of its workers is busy for one unit all
+// the time. No proof needs more looks than that: silence and heartbeats are told by what answers say, not by how many there are.
 const lookEvery = time.Second
+
+// rest is what a look that has ended leaves to the loop: none of its facts is looked for again before then.
+type rest struct {
+	looks []plan.Look
+	until time.Time
+}
 
 // singlesAtOnce bounds the questions about single instances that one unit has under way.
 const singlesAtOnce = 4
@@ -23,37 +31,43 @@ const singlesAtOnce = 4
 // returns how long it is until the next one is due, 0 when none is awaited.
 func (u *unit) lookAt(want []plan.Look) (next time.Duration) {
 	u.mu.Lock()
-	busy := u.looking
+	busy, rested := u.looking, u.rest
+	u.rest = rest{}
 	u.mu.Unlock()
 	if busy {
 		return 0 // its end rings
 	}
+	for _, l := range rested.looks {
+		if rested.until.After(u.again[l]) {
+			u.again[l] = rested.until
+		}
+	}
 	now := time.Now()
 	var due []plan.Look
 	for _, l := range want {
-		if at, ok := u.asked[l]; ok && now.Sub(at) < lookEvery {
-			if left := lookEvery - now.Sub(at); next == 0 || left < next {
+		if left := u.again[l].Sub(now); left > 0 {
+			if next == 0 || left < next {
 				next = left
 			}
 			continue
 		}
-		u.asked[l] = now
+		u.again[l] = now.Add(lookEvery)
 		due = append(due, l)
 	}
-	if len(u.asked) > 4*len(want)+64 { // forget what is no longer asked for
-		maps.DeleteFunc(u.asked, func(_ plan.Look, at time.Time) bool { return now.Sub(at) > time.Minute })
+	if len(u.again) > 4*len(want)+64 { // forget what is no longer asked for
+		maps.DeleteFunc(u.again, func(_ plan.Look, at time.Time) bool { return now.After(at) })
 	}
 	if len(due) == 0 {
 		return next
 	}
 	u.mu.Lock()
-	u.looking = true
+	u.looking, u.slowest = true, 0
 	u.mu.Unlock()
 	host := u.rows.Host.Name
 	u.group.Go(func() {
 		u.look(u.acts, host, due)
 		u.mu.Lock()
-		u.looking = false
+		u.looking, u.rest = false, rest{due, time.Now().Add(min(u.slowest-lookEvery/2, lookEvery))}
 		u.mu.Unlock()
 		u.ring()
 	})
@@ -163,6 +177,7 @@ func tell[T any](u *unit, began time.Time, value T, err error, kind question, pu
 		return was
 	}
 	u.mu.Lock()
+	u.slowest = max(u.slowest, time.Since(began))
 	u.found = append(u.found, func(f *plan.Facts) { put(f, answer) })
 	u.mu.Unlock()
 	u.ring()

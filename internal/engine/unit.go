@@ -32,8 +32,8 @@ type unit struct {
 	ended  []ha.Outcome // acts that ended and are not yet committed
 	sent   time.Time    // when the last commit that succeeded was sent
 	reload bool
-	faults int // commits in a row that failed for no reason that passes by itself
-	asked  map[plan.Look]time.Time
+	faults int                     // commits in a row that failed for no reason that passes by itself
+	again  map[plan.Look]time.Time // when each fact may be looked for again
 	begun  time.Time
 	writes bool // it has its turn to write
 	passes passes
@@ -48,6 +48,8 @@ type unit struct {
 	came    []ha.Outcome
 	found   []func(*plan.Facts)
 	looking bool
+	slowest time.Duration // answer of the look under way
+	rest    rest
 	wake    chan struct{}
 }
 
@@ -55,7 +57,7 @@ func newUnit(e *Engine, l ha.Lease, rows ha.Unit, guard *lease.Guard) *unit {
 	u := &unit{
 		e: e, key: rows.Key, lease: l, guard: guard, rows: rows, local: time.Now(), dbNow: rows.Now,
 		log:    e.log.With("unit", rows.Key, "epoch", l.Epoch, "notification", rows.NotificationUUID),
-		flying: map[string]ha.ActKind{}, asked: map[plan.Look]time.Time{}, wake: make(chan struct{}, 1),
+		flying: map[string]ha.ActKind{}, again: map[plan.Look]time.Time{}, wake: make(chan struct{}, 1),
 		sent: time.Now(), begun: time.Now(),
 	}
 	u.signal.Store(rows.Signal)

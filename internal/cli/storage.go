@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -93,6 +94,12 @@ func previewHost(conn *connection) *cobra.Command {
 	return cmd
 }
 
+// Ids of users: what Keystone takes for one, and what it makes itself.
+var (
+	keystoneID = regexp.MustCompile(`^[a-zA-Z0-9-]{1,64}$`)
+	usualID    = regexp.MustCompile(`^([0-9a-fA-F]{32}|[0-9a-fA-F]{64}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
+)
+
 func bindHost(conn *connection) []*cobra.Command {
 	named := conn.completeNames(namesOfHosts, 1)
 	key := &cobra.Command{
@@ -108,16 +115,32 @@ host, and for no other. It belongs into the agent's key_file, which is read for 
 			return conn.print(cmd, k, func() string { return k.Key + "\n" })
 		}),
 	}
+	none := false
 	user := &cobra.Command{
-		Use: "agent-user HOST [USER_ID]", Args: cobra.RangeArgs(1, 2), Short: "Let a Keystone user speak for the host; without one, none", ValidArgsFunction: named,
+		Use: "agent-user HOST {USER_ID | --none}", Args: cobra.RangeArgs(1, 2), Short: "Let a Keystone user speak for the host, or none", ValidArgsFunction: named,
+		Long: `Binds a Keystone user to a host: with that account an agent may report for this host, and for no other. A user bound
+before is not any more. The user is named by its id: the api does not look names up.`,
+		Example: `  salvor host agent-user cmp-01 $(openstack user show agent-cmp-01 -f value -c id)
+  salvor host agent-user cmp-01 --none`,
 		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
-			h, err := api.BindAgentUser(cmd.Context(), args[0], strings.Join(args[1:], ""))
+			if none == (len(args) == 2) {
+				return usagef("give USER_ID, a user's id in Keystone, or --none")
+			}
+			id := strings.Join(args[1:], "")
+			if !none && !keystoneID.MatchString(id) {
+				return usagef("USER_ID %q: expected a user's id in Keystone, at most 64 letters, digits and dashes; of a name: openstack user show NAME -f value -c id", id)
+			}
+			h, err := api.BindAgentUser(cmd.Context(), args[0], id)
 			if err != nil {
 				return err
+			}
+			if !none && !usualID.MatchString(id) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s looks like a name; ids are 32 or 64 hexadecimal digits, unless LDAP gives them out. See: openstack user show %[1]s -f value -c id\n", id)
 			}
 			return conn.print(cmd, h, func() string { return describeHealth(h) })
 		}),
 	}
+	user.Flags().BoolVar(&none, "none", false, "no user may speak for it any more; its key may")
 	var reason string
 	hold := &cobra.Command{
 		Use: "hold HOST", Args: cobra.ExactArgs(1), Short: "Hold the cascades of the host's storage, also those to come", ValidArgsFunction: named,
@@ -167,6 +190,7 @@ func describeHealth(h wire.HostHealth) string {
 	if h.AgentURL != nil {
 		fmt.Fprintf(&b, "the agent that is heard: %s\n", printable(*h.AgentURL))
 	}
+	b.WriteString("who may report for it: " + speakers(h) + "\n")
 	if h.Held != nil {
 		fmt.Fprintf(&b, "cascades are held by %s since %s: %s\n", printable(h.Held.By), h.Held.Since.Format(time.DateTime), printable(h.Held.Reason))
 	}
@@ -181,6 +205,24 @@ func describeHealth(h wire.HostHealth) string {
 		b.WriteString(describeEpisode(*h.Episode))
 	}
 	return b.String()
+}
+
+func speakers(h wire.HostHealth) string {
+	var who []string
+	if h.Agent.KeyBy != nil {
+		key := "its key, made by " + printable(*h.Agent.KeyBy)
+		if h.Agent.KeyAt != nil {
+			key += " at " + h.Agent.KeyAt.Format(time.DateTime)
+		}
+		who = append(who, key)
+	}
+	if h.Agent.UserID != nil {
+		who = append(who, "the Keystone user "+printable(*h.Agent.UserID))
+	}
+	if who == nil {
+		return "nobody is bound to it (salvor host agent-key " + printable(h.Host) + ")"
+	}
+	return strings.Join(who, "; ")
 }
 
 func describeEpisode(e wire.Episode) string {

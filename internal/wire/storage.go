@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -312,11 +313,22 @@ var (
 		"hold":       confirmRule,
 		"resume":     orderRule,
 		"agent-key":  orderRule,
-		"agent-user": shape{properties: []property{{"user_id", all(typed("string"), length(0, 64), descriptionRule)}}, required: []string{"user_id"}}.rule(),
+		"agent-user": shape{properties: []property{{"user_id", userRule}}, required: []string{"user_id"}}.rule(),
 		"storage-failure-action": shape{properties: []property{{"action", all(typed("string"), word("error", "evacuate", ""))}},
 			required: []string{"action"}}.rule(),
 	}
 )
+
+var userID = regexp.MustCompile(`^[a-zA-Z0-9-]{0,64}$`)
+
+// userRule is Keystone's own for ids, and lets none be named.
+var userRule = all(typed("string"), func(field string, v any) *violation {
+	if userID.MatchString(v.(string)) {
+		return nil
+	}
+	return &violation{field: field, value: v, bare: true, text: "Invalid input for field/attribute user_id: expected the id of a Keystone user, " +
+		"at most 64 letters, digits and dashes (openstack user show NAME -f value -c id), not a name; empty for none."}
+})
 
 // StorageOrderOf reads the body of an order about a host's storage or an episode.
 func (b Body) StorageOrderOf(action string) (StorageOrder, error) {

@@ -154,10 +154,14 @@ func (t *turn) gateNova() answer {
 // gateBrake counts how many hosts of the segment are down (field findings F117, F119: by union, once each).
 func (t *turn) gateBrake() answer {
 	a := answer{gate: ha.GateBrake}
-	off := map[string]bool{} // as Nova sees them
+	services := map[string]ha.Service{} // as Nova sees them
+	var newest time.Time
 	for _, s := range t.Facts.Services.Value {
-		if s.Binary == ha.BinaryCompute && !s.Up {
-			off[s.Host] = true
+		if s.UpdatedAt.After(newest) {
+			newest = s.UpdatedAt
+		}
+		if had, known := services[s.Host]; s.Binary == ha.BinaryCompute && (!known || had.Up) {
+			services[s.Host] = s
 		}
 	}
 	n, down := 0, 0
@@ -170,7 +174,11 @@ func (t *turn) gateBrake() answer {
 			continue
 		}
 		n++
-		if p.OpenIncident || p.Claimed || off[p.Name] {
+		svc, known := services[p.Name]
+		if !p.OpenIncident && !p.Claimed && (!known || svc.Up) {
+			continue
+		}
+		if !known || !t.hearsAgain(p, svc, newest) {
 			down++
 		}
 	}
@@ -185,6 +193,35 @@ func (t *turn) gateBrake() answer {
 		return a.hold("%s", numbers)
 	}
 	return a.pass("%s", numbers)
+}
+
+// heard is a span of time in which each look showed that Nova hears a host.
+type heard struct{ from, until time.Time }
+
+// hearsAgain reports whether Nova has heard a host that counts as down for HealthyDelay, by its own clock: the newest updated_at of its
+// list. Not every monitor reports a return, so a host whose recovery never began, as the brake held it, or whose forced_down Nova will not
+// clear, would count for ever. Where reports are trusted against Nova's word it says nothing. A takeover counts anew: the brake holds longer.
+func (t *turn) hearsAgain(p ha.Peer, svc ha.Service, newest time.Time) bool {
+	at := t.Facts.Services.At
+	if t.trusts() || !svc.Up && !(svc.ForcedDown && p.Claimed) || newest.Sub(svc.UpdatedAt) >= 3*t.Rules.ReportInterval {
+		delete(t.Memory.Heard, p.Name)
+		return false
+	}
+	h := t.Memory.Heard[p.Name]
+	if at.Sub(h.until) > 6*t.Rules.ReportInterval { // a gap hides what was in it
+		h.from = at
+	}
+	h.until = at
+	t.Memory.Heard[p.Name] = h
+	return at.Sub(h.from) >= t.Rules.HealthyDelay
+}
+
+// trusts reports whether a monitor's word stands against Nova's.
+func (t *turn) trusts() bool {
+	if own := t.Unit.Segment.TrustReports; own != nil {
+		return *own
+	}
+	return t.Rules.TrustReports
 }
 
 func (t *turn) gateRate() answer {

@@ -205,12 +205,62 @@ func TestGateBrakeEndsByItself(t *testing.T) {
 	w.instance("i1")
 	for _, h := range []string{"compute-2", "compute-3"} {
 		w.peer(h).OpenIncident = true
+		w.die(h)
 	}
 	w.run(10 * time.Minute)
 	w.waiting("3 of 4")
 	w.at(0, func() { w.reload = func() { w.peer("compute-3").OpenIncident = false } })
 	w.toEnd(time.Minute)
 	w.end(ha.StatusFinished, "")
+}
+
+// A host that Nova hears again for healthy_delay does not count, whether its monitor reports its return or not.
+func TestGateBrakeDoesNotCountWhoIsHeardAgain(t *testing.T) {
+	after := func(t *testing.T, set func(*world)) time.Duration {
+		w := hostDeath(t)
+		w.instance("i1")
+		for _, h := range []string{"compute-2", "compute-3"} {
+			w.peer(h).OpenIncident = true
+			w.die(h)
+			w.notice(h)
+		}
+		w.at(10*time.Minute, func() { w.live("compute-2"); w.live("compute-3") })
+		set(w)
+		w.run(30 * time.Minute)
+		if w.ended {
+			w.end(ha.StatusFinished, "1 of 1")
+			return w.when("evacuate")
+		}
+		return 0
+	}
+	for _, c := range []struct {
+		name     string
+		set      func(*world)
+		from, to time.Duration // when the instance is ordered; 0: never
+	}{
+		{"held at the same time", func(*world) {}, 15 * time.Minute, 16 * time.Minute},
+		{"forced down by its recovery", func(w *world) {
+			for _, h := range []string{"compute-2", "compute-3"} {
+				w.peer(h).Claimed, w.peer(h).OpenIncident, w.service(h).ForcedDown = true, false, true
+			}
+		}, 15 * time.Minute, 16 * time.Minute},
+		{"forced down by somebody else", func(w *world) {
+			for _, h := range []string{"compute-2", "compute-3"} {
+				w.peer(h).OpenIncident, w.service(h).ForcedDown = false, true
+			}
+		}, 0, 0},
+		{"it goes again in between", func(w *world) {
+			w.at(14*time.Minute, func() { w.die("compute-2"); w.die("compute-3") })
+			w.at(16*time.Minute, func() { w.live("compute-2"); w.live("compute-3") })
+		}, 21 * time.Minute, 22 * time.Minute},
+		{"reports are trusted against Nova's word", func(w *world) { w.rules.TrustReports = true }, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if at := after(t, c.set); at < c.from || at > c.to {
+				t.Errorf("ordered after %s, want %s to %s", at, c.from, c.to)
+			}
+		})
+	}
 }
 
 func TestGateBrakeEndsByAnOperator(t *testing.T) {

@@ -123,10 +123,6 @@ func (t *turn) gateProof() answer {
 	}
 	heart := t.Memory.Heart
 	ours, forcedByUs := t.claim(t.Unit.Host.UUID, ha.WhatForcedDown, ha.ReasonRecovery)
-	trust := t.Rules.TrustReports
-	if t.Unit.Segment.TrustReports != nil {
-		trust = *t.Unit.Segment.TrustReports
-	}
 	needsFence := t.needsFence()
 	switch by := t.note.Payload[ha.KeyConfirmedBy]; {
 	case svc.ForcedDown && forcedByUs && heart.beating():
@@ -151,7 +147,7 @@ func (t *turn) gateProof() answer {
 		return t.proven(a, ha.ProofNovaDown, fmt.Sprintf("Nova sees %s down, last heard %s", host, svc.UpdatedAt.UTC().Format(time.RFC3339)))
 	case !needsFence && svc.ForcedDown && forcedByUs && !ours.Seen.IsZero() && svc.UpdatedAt.Equal(ours.Seen):
 		return t.proven(a, ha.ProofReported, fmt.Sprintf("%s has not been heard since it was forced down", host))
-	case !needsFence && trust:
+	case !needsFence && t.trusts():
 		return t.proven(a, ha.ProofReported, fmt.Sprintf("the report says that %s is down, and this segment trusts reports", host))
 	case t.unheard(svc) && (needsFence || t.Fencing && !t.fenceFailed()): // of a sure monitor too: better than silence is to see it off
 		return t.fence(a)

@@ -33,6 +33,7 @@ func begin(v View) *turn {
 	t := &turn{View: v, rec: v.Unit.Recovery, note: v.Unit.Notification, acting: map[string]bool{}}
 	t.moves = slices.Clone(v.Unit.Moves)
 	t.Memory.Dests = cloned(v.Memory.Dests)
+	t.Memory.Heard = cloned(v.Memory.Heard)
 	t.Memory.Doubt = cloned(v.Memory.Doubt)
 	t.Memory.Tries = cloned(v.Memory.Tries)
 	t.Memory.NotBefore = cloned(v.Memory.NotBefore)

@@ -134,6 +134,7 @@ type Look struct {
 type Memory struct {
 	Heart     Heart
 	Dests     map[string]Heart     // of hosts that orders which have not ended went to
+	Heard     map[string]heard     // of hosts that count for the brake, and that Nova hears
 	Doubt     map[string]time.Time // act kind and key -> when its answer was lost: it may still be done
 	EmptySeen int                  // value of Facts.Lists when the host's list was first seen empty, plus one
 	Tries     map[string]int       // act key -> failures in a row, for back-off

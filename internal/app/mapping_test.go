@@ -13,15 +13,21 @@ import (
 // load reads a masakari.conf, and nothing else.
 func load(t *testing.T, text string) *config.Config {
 	t.Helper()
+	c, err := tried(t, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func tried(t *testing.T, text string) (*config.Config, error) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "masakari.conf")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, _, err := config.Load(config.Sources{Files: []string{file}, SearchDirs: []string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return c, err
 }
 
 // everything sets what is empty, false or none by default.

@@ -7,6 +7,7 @@ import (
 	"github.com/salvor-ha/salvor/internal/api"
 	"github.com/salvor-ha/salvor/internal/config"
 	"github.com/salvor-ha/salvor/internal/engine"
+	"github.com/salvor-ha/salvor/internal/plan"
 	"github.com/salvor-ha/salvor/internal/policy"
 	"github.com/salvor-ha/salvor/internal/service"
 	"github.com/salvor-ha/salvor/internal/store"
@@ -36,11 +37,22 @@ func (a *App) Reload(c *config.Config) error {
 
 // rulesSetter takes the mutable options of an engine over. Those on which orders under way rest stay as they were at the start.
 func rulesSetter(e *engine.Engine, at *config.Config) func(*config.Config) {
-	return func(c *config.Config) {
-		r := rules(c)
-		r.ForceDown, r.OrderInDoubt, r.NovaTimeout = at.Salvor.ForceDown, at.Salvor.OrderInDoubt, at.Salvor.NovaTimeout
-		e.SetRules(r)
-	}
+	return func(c *config.Config) { e.SetRules(laterRules(c, at)) }
+}
+
+// laterRules are an engine's rules by c, whose process started with at.
+func laterRules(c, at *config.Config) plan.Rules {
+	r := rules(c)
+	r.ForceDown, r.OrderInDoubt, r.NovaTimeout = at.Salvor.ForceDown, at.Salvor.OrderInDoubt, at.Salvor.NovaTimeout
+	return r
+}
+
+// laterAPI is the api's part of c, in a process that started with at: whom it believes, and what it tells strangers, does not change.
+func laterAPI(c, at *config.Config) api.Config {
+	conf, first := apiConfig(c), apiConfig(at)
+	conf.WWWAuthenticate, conf.DelayAuthDecision = first.WWWAuthenticate, first.DelayAuthDecision
+	conf.MaxHeader, conf.IdleTimeout = first.MaxHeader, first.IdleTimeout // the server's
+	return conf
 }
 
 // fenced reports whether something can power the host off, as far as this process's fencing file says.
@@ -49,7 +61,7 @@ func (b *builder) fenced(host string) bool { return b.fencer != nil && b.fencer.
 // handler makes the api's handler, and returns what a reload calls to make another.
 func (b *builder) handler(f *face, rows *store.Store, poke func()) (http.Handler, func(*config.Config) error, error) {
 	mk := func(c *config.Config, enforcer *policy.Enforcer) (http.Handler, error) {
-		conf := apiConfig(c)
+		conf := laterAPI(c, b.cfg)
 		conf.Log = b.log
 		svc := service.New(counted{rows, b.metrics}, b.cloud, service.Config{
 			VerifyBlobs:       b.cfg.Salvor.BlobVerifyInterval,

@@ -80,6 +80,10 @@ environment wins over files: ` + "`OS_<GROUP>__<OPTION>`" + `, such as ` + "`OS_
 and ` + "`${…}`" + ` stand for other options, ` + "`$$`" + ` for a dollar sign. Nothing is needed to start: without a file, salvor keeps its
 rows in an embedded database under ` + "`state_path`" + `.
 
+With SIGHUP a running process reads its configuration again, and takes the options over that say so below; the others wait for a
+restart, and the log names them. Files that options name (certificates, keys, fencing_file) are read at the start, unless it is said
+otherwise.
+
 An unknown option is a warning that names file, line and the nearest known name. A value of the wrong type or
 out of bounds is an error that says what is expected, and salvor does not start.
 `

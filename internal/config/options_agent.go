@@ -45,7 +45,8 @@ func agentOptions() []Option {
 		define(g, "api_url", webURL(), "", func(c *Config) *string { return &c.Agent.APIURL },
 			"salvor's API; empty: where Keystone's catalog has it."),
 		words("key_file", "", func(a *Agent) *string { return &a.KeyFile },
-			"A file with this host's agent key (salvor host agent-key HOST), which only its owner may read. Empty: the agent is a Keystone user, "+
+			"A file with this host's agent key (salvor host agent-key HOST), which only its owner may read. It is read for each request, so that a "+
+				"new key counts at once. Empty: the agent is a Keystone user, "+
 				"by a cloud of clouds.yaml or the variables OS_*."),
 		words("cloud", "", func(a *Agent) *string { return &a.Cloud },
 			"The Keystone user's cloud in clouds.yaml; empty: OS_CLOUD, or the variables OS_*. Not used with key_file."),

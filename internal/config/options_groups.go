@@ -43,7 +43,7 @@ func failureOptions() []Option {
 		define("host_failure", "ha_enabled_instance_metadata_key", text(), "HA_Enabled",
 			func(c *Config) *string { return &c.HostFailure.MetadataKey },
 			"The metadata key of an instance that says whether it is moved: True moves it before the others, False, "+
-				"spelled out, never moves it."),
+				"spelled out, never moves it.", mutable),
 		define("host_failure", "ignore_instances_in_error_state", boolean(), "false",
 			func(c *Config) *bool { return &c.HostFailure.IgnoreErrored },
 			"Leave instances in error state where they are.", mutable),
@@ -52,16 +52,16 @@ func failureOptions() []Option {
 			"Add the reserved host that takes over to the failed host's aggregates.", mutable),
 		define("host_failure", "service_disable_reason", text(), "Masakari detected host failed.",
 			func(c *Config) *string { return &c.HostFailure.DisableReason },
-			"The reason with which the compute service of a failed host is disabled."),
+			"The reason with which the compute service of a failed host is disabled.", mutable),
 		define("instance_failure", "process_all_instances", boolean(), "false",
 			func(c *Config) *bool { return &c.InstanceFailure.ProcessAll },
 			"Restart any instance that failed. false: only those with the metadata key below.", mutable),
 		define("instance_failure", "ha_enabled_instance_metadata_key", text(), "HA_Enabled",
 			func(c *Config) *string { return &c.InstanceFailure.MetadataKey },
-			"The metadata key of an instance that says whether it is restarted."),
+			"The metadata key of an instance that says whether it is restarted.", mutable),
 		define("process_failure", "service_disable_reason", text(), "Masakari detected process failed.",
 			func(c *Config) *string { return &c.ProcessFailure.DisableReason },
-			"The reason with which a compute service is disabled when its process failed."),
+			"The reason with which a compute service is disabled when its process failed.", mutable),
 	}
 }
 

@@ -68,7 +68,7 @@ func salvorOptions() []Option {
 		define(g, "storage_failure_action", choice("error", "evacuate"), "error",
 			func(c *Config) *string { return &c.Salvor.StorageFailureAction },
 			"What happens to the instances of a host whose storage failed: error sets them to error and keeps them; "+
-				"evacuate fences the host and moves them. Segments may set it for themselves."),
+				"evacuate fences the host and moves them. Segments may set it for themselves (salvor segment update).", mutable),
 		number("blob_transfers", 1, 10000, "1024", func(s *Salvor) *int { return &s.BlobTransfers },
 			"How many copies of blobs may be ordered at a time. An agent takes several at once, and gets more than it works on, so that "+
 				"it need not wait for orders."),
@@ -92,7 +92,7 @@ func salvorOptions() []Option {
 			"How often an engine looks for new work in the database."),
 		define(g, "fencing_file", text(), "", func(c *Config) *string { return &c.Salvor.FencingFile },
 			"The file that says how each host is powered off (docs/fencing.md); empty: hosts are not fenced. It must not be open "+
-				"to everybody."),
+				"to everybody. It is read at the start only."),
 		span("fencing_rehearsal_interval", 0, 604800, "3600", func(s *Salvor) *time.Duration { return &s.FencingRehearsalInterval },
 			"How often an engine tries the fencing of every registered host as far as that harms nobody: login, a look at the "+
 				"power state. 0: never."),

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -21,11 +20,8 @@ import (
 )
 
 type options struct {
-	instances []int
-	runs      int
-	defaults  int
-	traces    string
-	binary    string
+	contest.Options
+	defaults int
 }
 
 func main() {
@@ -58,28 +54,16 @@ func main() {
 func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("peer", flag.ContinueOnError)
-	counts := f.String("instances", "5,20", "numbers of instances on the dead host")
-	f.IntVar(&o.runs, "runs", 3, "recoveries of each contestant for each number")
-	f.IntVar(&o.defaults, "defaults", 1, "of these, recoveries of Masakari with its defaults, which take 5 minutes each; 0 for none")
-	f.StringVar(&o.traces, "traces", "", "a folder for a file per recovery, with every call that the cloud got")
-	f.StringVar(&o.binary, "salvor", "", "a salvor that is built already, instead of one built of this tree")
+	o.Flags(f, 3)
+	f.IntVar(&o.defaults, "defaults", 1, "of the runs, recoveries of Masakari with its defaults, which take 5 minutes each; 0 for none")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	for _, text := range strings.Split(*counts, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(text))
-		if err != nil || n < 1 {
-			return o, fmt.Errorf("--instances %s: numbers from 1, with commas", *counts)
-		}
-		o.instances = append(o.instances, n)
+	if o.defaults < 0 {
+		return o, errors.New("--defaults is a number from 0")
 	}
-	if o.runs < 1 || o.defaults < 0 {
-		return o, errors.New("--runs is a number from 1, --defaults from 0")
-	}
-	if o.traces != "" {
-		return o, os.MkdirAll(o.traces, 0o700)
-	}
-	return o, nil
+	err := o.Check()
+	return o, err
 }
 
 // row is what was measured with one number of instances.
@@ -104,19 +88,16 @@ func benchmark(ctx context.Context, o options) (rows []row, err error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	binary := o.binary
-	if binary == "" {
-		if binary, err = contest.BuildSalvor(ctx, dir); err != nil {
-			return nil, err
-		}
+	if err := o.Build(ctx, dir); err != nil {
+		return nil, err
 	}
-	entrants := append([]contest.Entrant{{Who: "salvor, defaults", Runs: o.runs,
+	entrants := append([]contest.Entrant{{Who: "salvor, defaults", Runs: o.Runs,
 		Make: func(ctx context.Context, c contest.Cloud) (contest.Contestant, error) {
-			return contest.NewSalvor(ctx, c, binary)
+			return contest.NewSalvor(ctx, c, o.Binary)
 		}},
-	}, contest.Masakaris(o.runs, o.defaults)...)
-	for _, count := range o.instances {
-		all, err := contest.Race(ctx, c, count, o.runs, o.traces, entrants...)
+	}, contest.Masakaris(o.Runs, o.defaults)...)
+	for _, count := range o.Instances {
+		all, err := contest.Race(ctx, c, count, o.Options, entrants...)
 		rows = append(rows, row{count: count, salvor: all[0], peers: all[1:]})
 		if err != nil {
 			return rows, err
@@ -124,10 +105,6 @@ func benchmark(ctx context.Context, o options) (rows []row, err error) {
 	}
 	return rows, nil
 }
-
-func first(s contest.Sample) time.Duration   { return s.First }
-func all(s contest.Sample) time.Duration     { return s.First + s.Moved }
-func settled(s contest.Sample) time.Duration { return s.Settled }
 
 // table writes what was measured.
 func table(w io.Writer, rows []row) {
@@ -142,8 +119,8 @@ func table(w io.Writer, rows []row) {
 				fmt.Fprintf(t, "%d\t%s\t%d failed\n", r.count, s.Who, s.Failed)
 			}
 			if len(s.Samples) > 0 {
-				fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%.1f\t%s\t%d\t%s\n", r.count, s.Who, len(s.Samples), s.Spread(first), s.Spread(all),
-					s.Median(all).Seconds()/r.salvor.Median(all).Seconds(), s.Spread(settled), s.Calls(), s.Loads())
+				fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%.1f\t%s\t%.0f\t%s\n", r.count, s.Who, len(s.Samples), s.Spread(contest.First), s.Spread(contest.All),
+					s.Median(contest.All)/r.salvor.Median(contest.All), s.Spread(contest.Settled), s.Calls(), s.Loads())
 			}
 		}
 	}
@@ -156,7 +133,7 @@ func verdict(w io.Writer, rows []row) bool {
 	var misses []string
 	for _, r := range rows {
 		for _, s := range r.peers {
-			if len(s.Samples) > 0 && s.Median(all) <= r.salvor.Median(all) {
+			if len(s.Samples) > 0 && s.Median(contest.All) <= r.salvor.Median(contest.All) {
 				misses = append(misses, fmt.Sprintf("%d instances: %s was faster", r.count, s.Who))
 			}
 		}

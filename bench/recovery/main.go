@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -19,13 +17,10 @@ import (
 )
 
 type options struct {
+	contest.Options
 	nova        string
-	instances   []int
-	runs        int
 	masakari    bool
 	concurrency int
-	traces      string
-	binary      string
 }
 
 func main() {
@@ -51,33 +46,21 @@ func main() {
 func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("recovery", flag.ContinueOnError)
+	o.Flags(f, 5)
 	f.StringVar(&o.nova, "nova", "both", "which Nova: sim, lab (a real one; root on Debian) or both")
-	counts := f.String("instances", "5,20", "numbers of instances on the dead host")
-	f.IntVar(&o.runs, "runs", 5, "recoveries of each contestant for each number")
 	f.BoolVar(&o.masakari, "masakari", false, "also measure Debian's Masakari on the lab, with its defaults (5 minutes a run, once) and at its best")
 	f.IntVar(&o.concurrency, "concurrency", 32, "the most calls to Nova at a time: salvor's nova_concurrency_max, and the bare loop's limit")
-	f.StringVar(&o.traces, "traces", "", "a folder for a file per recovery, with every call that the cloud got")
-	f.StringVar(&o.binary, "salvor", "", "a salvor that is built already, instead of one built of this tree")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	if o.nova != "sim" && o.nova != "lab" && o.nova != "both" {
 		return o, fmt.Errorf("--nova %s: sim, lab or both", o.nova)
 	}
-	for _, text := range strings.Split(*counts, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(text))
-		if err != nil || n < 1 {
-			return o, fmt.Errorf("--instances %s: numbers from 1, with commas", *counts)
-		}
-		o.instances = append(o.instances, n)
+	if o.concurrency < 1 {
+		return o, errors.New("--concurrency is a number from 1")
 	}
-	if o.runs < 1 || o.concurrency < 1 {
-		return o, errors.New("--runs and --concurrency are numbers from 1")
-	}
-	if o.traces != "" {
-		return o, os.MkdirAll(o.traces, 0o700)
-	}
-	return o, nil
+	err := o.Check()
+	return o, err
 }
 
 func benchmark(ctx context.Context, o options) (rows []row, err error) {
@@ -86,11 +69,8 @@ func benchmark(ctx context.Context, o options) (rows []row, err error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	binary := o.binary
-	if binary == "" {
-		if binary, err = contest.BuildSalvor(ctx, dir); err != nil {
-			return nil, err
-		}
+	if err := o.Build(ctx, dir); err != nil {
+		return nil, err
 	}
 	kinds := map[string]func() (contest.Cloud, error){
 		"sim": contest.NewSim,
@@ -109,7 +89,7 @@ func benchmark(ctx context.Context, o options) (rows []row, err error) {
 		if err != nil {
 			return nil, err
 		}
-		more, err := onCloud(ctx, o, c, binary)
+		more, err := onCloud(ctx, o, c)
 		rows = append(rows, more...)
 		// The lab is left clean even when the benchmark is interrupted.
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
@@ -122,21 +102,21 @@ func benchmark(ctx context.Context, o options) (rows []row, err error) {
 	return rows, nil
 }
 
-func onCloud(ctx context.Context, o options, c contest.Cloud, binary string) ([]row, error) {
+func onCloud(ctx context.Context, o options, c contest.Cloud) ([]row, error) {
 	entrants := []contest.Entrant{
-		{Who: "salvor", Runs: o.runs, Make: func(ctx context.Context, c contest.Cloud) (contest.Contestant, error) {
-			return contest.NewSalvor(ctx, c, binary, fmt.Sprintf("nova_concurrency_max = %d", o.concurrency))
+		{Who: "salvor", Runs: o.Runs, Make: func(ctx context.Context, c contest.Cloud) (contest.Contestant, error) {
+			return contest.NewSalvor(ctx, c, o.Binary, fmt.Sprintf("nova_concurrency_max = %d", o.concurrency))
 		}},
-		{Who: "bare", Runs: o.runs, Make: func(ctx context.Context, c contest.Cloud) (contest.Contestant, error) {
+		{Who: "bare", Runs: o.Runs, Make: func(ctx context.Context, c contest.Cloud) (contest.Contestant, error) {
 			return newBare(ctx, c, o.concurrency)
 		}},
 	}
 	if c.Name() == "lab" && o.masakari {
-		entrants = append(entrants, contest.Masakaris(o.runs, 1)...)
+		entrants = append(entrants, contest.Masakaris(o.Runs, 1)...)
 	}
 	var rows []row
-	for _, count := range o.instances {
-		all, err := contest.Race(ctx, c, count, o.runs, o.traces, entrants...)
+	for _, count := range o.Instances {
+		all, err := contest.Race(ctx, c, count, o.Options, entrants...)
 		if err != nil {
 			return nil, err
 		}

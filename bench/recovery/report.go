@@ -25,25 +25,20 @@ type row struct {
 }
 
 func (r row) ratio() float64 {
-	return r.salvor.Median(moved).Seconds() / r.bare.Median(moved).Seconds()
+	return r.salvor.Median(contest.Moved) / r.bare.Median(contest.Moved)
 }
 
 // verdict is nil for a row that meets the goals, else what it misses.
 func (r row) verdict() []string {
 	var misses []string
-	if own := r.salvor.Median(own); own > goalFirst {
-		misses = append(misses, fmt.Sprintf("%s, %d: first order %.2f s + the cloud's answers, goal %s", r.cloud, r.count, own.Seconds(), goalFirst))
+	if own := r.salvor.Median(contest.Own); own > goalFirst.Seconds() {
+		misses = append(misses, fmt.Sprintf("%s, %d: first order %.2f s + the cloud's answers, goal %s", r.cloud, r.count, own, goalFirst))
 	}
 	if ratio := r.ratio(); ratio > goalRatio {
 		misses = append(misses, fmt.Sprintf("%s, %d: %.2f times the bare limit, goal %.2f", r.cloud, r.count, ratio, goalRatio))
 	}
 	return misses
 }
-
-func first(s contest.Sample) time.Duration   { return s.First }
-func own(s contest.Sample) time.Duration     { return s.Own }
-func moved(s contest.Sample) time.Duration   { return s.Moved }
-func settled(s contest.Sample) time.Duration { return s.Settled }
 
 // print writes the table and the verdict, and reports whether all goals were met.
 func print(w io.Writer, rows []row) bool {
@@ -58,10 +53,10 @@ func print(w io.Writer, rows []row) bool {
 		for _, s := range append([]contest.Series{r.salvor, r.bare}, r.others...) {
 			ratio, ownTime := "", "-"
 			if s.Who != r.bare.Who {
-				ratio, ownTime = fmt.Sprintf("%.2f", s.Median(moved).Seconds()/r.bare.Median(moved).Seconds()), s.Spread(own)
+				ratio, ownTime = fmt.Sprintf("%.2f", s.Median(contest.Moved)/r.bare.Median(contest.Moved)), s.Spread(contest.Own)
 			}
-			fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%d\n", r.cloud, r.count, s.Who, len(s.Samples),
-				s.Spread(first), ownTime, s.Spread(moved), ratio, s.Spread(settled), s.Calls())
+			fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%.0f\n", r.cloud, r.count, s.Who, len(s.Samples),
+				s.Spread(contest.First), ownTime, s.Spread(contest.Moved), ratio, s.Spread(contest.Settled), s.Calls())
 		}
 	}
 	_ = t.Flush()

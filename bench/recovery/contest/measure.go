@@ -2,6 +2,7 @@ package contest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -54,17 +55,30 @@ type Sample struct {
 	Load    float64       // the machine's load average of one minute at the end; 0 where there is none
 }
 
+// The times of a sample, for Series.
+
+func First(s Sample) time.Duration   { return s.First }
+func Own(s Sample) time.Duration     { return s.Own }
+func Moved(s Sample) time.Duration   { return s.Moved }
+func All(s Sample) time.Duration     { return s.First + s.Moved }
+func Settled(s Sample) time.Duration { return s.Settled }
+
 // limit bounds one recovery; Masakari with its defaults needs 5 minutes for 20.
 const limit = 15 * time.Minute
 
-// measure lets the victim die and the contestant recover. The door's calls go to traceFile, if it is named.
-func measure(ctx context.Context, c Cloud, count int, who Contestant, traceFile string) (Sample, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// measure lets the victim die and the contestant recover. The door's calls go to traceFile, if it is named, also those of a
+// recovery that failed.
+func measure(ctx context.Context, c Cloud, count int, who Contestant, traceFile string) (s Sample, err error) {
+	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := c.die(ctx); err != nil {
-		return Sample{}, err
+	if err := c.die(bounded); err != nil {
+		return s, err
 	}
 	begin := time.Now()
+	started := begin
+	if traceFile != "" {
+		defer func() { err = errors.Join(err, c.door().write(traceFile, started)) }()
+	}
 	type end struct {
 		run Run
 		at  time.Time
@@ -72,50 +86,44 @@ func measure(ctx context.Context, c Cloud, count int, who Contestant, traceFile 
 	}
 	ended := make(chan end, 1)
 	go func() {
-		r, err := who.Recover(ctx)
+		r, err := who.Recover(bounded)
 		ended <- end{r, time.Now(), err}
 	}()
-	var allAway time.Time
-	var e *end
+	var allAway, settled time.Time
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for allAway.IsZero() || e == nil {
+	for allAway.IsZero() || settled.IsZero() {
 		select {
-		case got := <-ended:
-			e = &got
+		case e := <-ended:
 			if e.err != nil {
-				return Sample{}, e.err
+				return s, e.err
 			}
+			started, settled = e.run.Started, e.at
 		case <-tick.C:
 			if !allAway.IsZero() {
 				continue
 			}
-			n, err := c.away(ctx)
+			n, err := c.away(bounded)
 			if err != nil {
-				return Sample{}, err
+				return s, err
 			}
 			if n == count {
 				allAway = time.Now()
 			}
-		case <-ctx.Done():
-			return Sample{}, fmt.Errorf("not all %d instances were active elsewhere after %s", count, limit)
-		}
-	}
-	if traceFile != "" {
-		if err := c.door().write(traceFile, e.run.Started); err != nil {
-			return Sample{}, err
+		case <-bounded.Done():
+			if ctx.Err() != nil { // interrupted
+				return s, context.Cause(ctx)
+			}
+			return s, fmt.Errorf("not all %d instances were active elsewhere, and the work on them ended, after %s", count, limit)
 		}
 	}
 	first, ok := c.door().firstOrder(begin)
 	if !ok {
-		return Sample{}, fmt.Errorf("no evacuate order came through the door, though all instances moved")
+		return s, errors.New("no evacuate order came through the door, though all instances moved")
 	}
-	s := Sample{
-		First: first.Sub(e.run.Started), Moved: allAway.Sub(first), Settled: e.at.Sub(e.run.Started),
-	}
-	s.Load = load()
-	s.Own = s.First - c.door().waited(e.run.Started, first)
-	for _, call := range c.door().since(e.run.Started) {
+	s = Sample{First: first.Sub(started), Moved: allAway.Sub(first), Settled: settled.Sub(started), Load: load()}
+	s.Own = s.First - c.door().waited(started, first)
+	for _, call := range c.door().since(started) {
 		if call.Start.Before(allAway) {
 			s.Calls++
 		}

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// BuildSalvor builds cmd/salvor into dir and returns the file's path.
-func BuildSalvor(ctx context.Context, dir string) (string, error) {
+// buildSalvor builds cmd/salvor into dir and returns the file's path.
+func buildSalvor(ctx context.Context, dir string) (string, error) {
 	file := filepath.Join(dir, "salvor")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", file, "github.com/salvor-ha/salvor/cmd/salvor")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -1,15 +1,14 @@
 package contest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 )
 
 // Entrant makes a contestant anew for a run.
@@ -21,30 +20,31 @@ type Entrant struct {
 	MayFail bool
 }
 
-// Race lets the entrants recover the same number of instances, at most runs times each, in turn, so that a drift of the machine
-// is shared. Each recovery's calls go to a file in the folder traces, unless that is "". With an error come the samples up to it.
-func Race(ctx context.Context, c Cloud, count, runs int, traces string, entrants ...Entrant) ([]Series, error) {
+// Race lets the entrants recover the same number of instances, at most o.Runs times each, in turn, so that a drift of the machine
+// is shared. With an error come the samples up to it.
+func Race(ctx context.Context, c Cloud, count int, o Options, entrants ...Entrant) ([]Series, error) {
 	all := make([]Series, len(entrants))
 	for i, e := range entrants {
 		all[i].Who = e.Who
 	}
-	for n := range runs {
+	for n := range o.Runs {
 		for i, e := range entrants {
 			if n >= e.Runs {
 				continue
 			}
-			s, err := once(ctx, c, count, n, traces, e)
+			what := fmt.Sprintf("%s on %s, %d instances, run %d", e.Who, c.Name(), count, n+1)
+			s, err := once(ctx, c, count, n, o.Traces, e)
 			if err != nil && e.MayFail && ctx.Err() == nil {
 				all[i].Failed++
-				fmt.Fprintf(os.Stderr, "%s %s on %s, %d instances, run %d: failed: %v\n", time.Now().Format(time.TimeOnly), e.Who, c.Name(), count, n+1, err)
+				gauge.Say("%s: failed: %v", what, err)
 				continue
 			}
 			if err != nil {
-				return all, fmt.Errorf("%s on %s, %d instances: %w", e.Who, c.Name(), count, err)
+				return all, fmt.Errorf("%s: %w", what, err)
 			}
 			all[i].Samples = append(all[i].Samples, s)
-			fmt.Fprintf(os.Stderr, "%s %s, %d instances, run %d: first order after %.2f s (own %.2f s), all moved %.2f s later, settled after %.2f s, %d calls, load %.0f\n",
-				time.Now().Format(time.TimeOnly), e.Who+" on "+c.Name(), count, n+1, s.First.Seconds(), s.Own.Seconds(), s.Moved.Seconds(), s.Settled.Seconds(), s.Calls, s.Load)
+			gauge.Say("%s: first order after %.2f s (own %.2f s), all moved %.2f s later, settled after %.2f s, %d calls, load %.0f",
+				what, s.First.Seconds(), s.Own.Seconds(), s.Moved.Seconds(), s.Settled.Seconds(), s.Calls, s.Load)
 		}
 	}
 	return all, nil
@@ -75,48 +75,39 @@ type Series struct {
 	Failed  int // recoveries, not among the samples
 }
 
-func (s Series) sorted(of func(Sample) time.Duration) []time.Duration {
-	var all []time.Duration
-	for _, sample := range s.Samples {
-		all = append(all, of(sample))
-	}
-	slices.Sort(all)
-	return all
-}
-
-// Median of what of takes from each sample; 0 without any.
-func (s Series) Median(of func(Sample) time.Duration) time.Duration {
-	all := s.sorted(of)
-	if len(all) == 0 {
+// Median of a time of each sample, in seconds; 0 without any.
+func (s Series) Median(of func(Sample) time.Duration) float64 {
+	if len(s.Samples) == 0 {
 		return 0
 	}
-	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+	return gauge.Median(s.Samples, func(sample Sample) float64 { return of(sample).Seconds() })
 }
 
-// Spread is the median with the least and the greatest, in seconds.
+// Spread is the median with the least and the greatest, in seconds; of a single sample, that.
 func (s Series) Spread(of func(Sample) time.Duration) string {
-	all := s.sorted(of)
-	if len(all) == 0 {
+	if len(s.Samples) == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.2f (%.2f–%.2f)", s.Median(of).Seconds(), all[0].Seconds(), all[len(all)-1].Seconds())
+	median, least, greatest := gauge.Spread(s.Samples, func(sample Sample) float64 { return of(sample).Seconds() })
+	if len(s.Samples) == 1 {
+		return fmt.Sprintf("%.2f", median)
+	}
+	return fmt.Sprintf("%.2f (%.2f–%.2f)", median, least, greatest)
 }
 
 // Loads are the least and the greatest load of the machine.
 func (s Series) Loads() string {
-	var all []float64
-	for _, sample := range s.Samples {
-		all = append(all, sample.Load)
+	if len(s.Samples) == 0 {
+		return "-"
 	}
-	return fmt.Sprintf("%.0f–%.0f", slices.Min(all), slices.Max(all))
+	_, least, greatest := gauge.Spread(s.Samples, func(sample Sample) float64 { return sample.Load })
+	return fmt.Sprintf("%.0f–%.0f", least, greatest)
 }
 
 // Calls is the median of the calls that the cloud got.
-func (s Series) Calls() int {
-	var all []int
-	for _, sample := range s.Samples {
-		all = append(all, sample.Calls)
+func (s Series) Calls() float64 {
+	if len(s.Samples) == 0 {
+		return 0
 	}
-	slices.SortFunc(all, cmp.Compare)
-	return all[len(all)/2]
+	return gauge.Median(s.Samples, func(sample Sample) float64 { return float64(sample.Calls) })
 }

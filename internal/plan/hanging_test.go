@@ -174,6 +174,48 @@ func TestHangingEndsAfterAll(t *testing.T) {
 	})
 }
 
+// In the last attempt, too: the verdict is by the latest state of each instance.
+func TestHangingEndsBeforeTheLastVerdict(t *testing.T) {
+	for name, c := range map[string]struct {
+		ends   func(*world)
+		status ha.Status
+		text   string
+	}{
+		"it arrives": {func(w *world) { w.arrive(w.server("i1"), 100, "compute-2") }, ha.StatusFinished, "2 of 2"},
+		"it fails": {func(w *world) {
+			w.setRecord(100, "error", "compute-2")
+			s := w.server("i1")
+			s.VMState, s.TaskState, s.Fault = ha.VMError, "", "no disk"
+		}, ha.StatusFailed, "1 moved, 1 not: i1: no disk"},
+		"its record is closed by a restart of the source": {func(w *world) { w.setRecord(100, "completed", "compute-2") }, ha.StatusFailed, "i1: order still under way in Nova"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := hostDeath(t)
+			w.rules.MaxAttempts = 1
+			w.instance("i1")
+			s := w.instance("i2")
+			w.takes = 100 * time.Hour
+			w.until("ordered", func() bool { return len(w.migrations) == 2 }, time.Minute)
+			w.at(10*time.Second, func() { // its order ends, and the next one takes its time
+				w.setRecord(101, "error", "")
+				s.VMState, s.TaskState, s.Fault = ha.VMError, "", "No valid host was found."
+				w.takes = 80 * time.Second
+			})
+			w.at(95*time.Second, func() { c.ends(w) })
+			w.toEnd(5 * time.Minute)
+			w.end(c.status, c.text)
+			w.moved("i2", ha.MoveSucceeded, "")
+			goesOn := w.wrote(ha.EntryNote, "its order has ended after all")
+			if left := w.server("i1").Host == failedHost; w.count("evacuate i1") != 1 || goesOn == 0 && !left {
+				t.Errorf("sent %v, gone on with %d times", w.sent, goesOn)
+			}
+			if name == "its record is closed by a restart of the source" && goesOn != 0 {
+				t.Error("it waits for what does not come")
+			}
+		})
+	}
+}
+
 // Unknown destination: an operator's retry of that vmove orders it, whatever became of the first order.
 func TestHangingAnOperatorRetriesIt(t *testing.T) {
 	for name, at := range map[string]time.Duration{"while it has failed": 150 * time.Second, "while it waits": 20 * time.Minute} {

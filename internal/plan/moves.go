@@ -47,10 +47,33 @@ func (t *turn) move() bool {
 		t.sayWaiting()
 		return false
 	}
+	if t.endedLate() {
+		return true
+	}
 	if stop != "" {
 		return t.stopped(stop)
 	}
 	return t.verdict()
+}
+
+// endedLate goes on with moves that were given up with their order under way and whose order has ended since: the verdict is by the latest
+// state of each instance (step 8). Once per owner and instance; a record that says done while the instance is still here waits on.
+func (t *turn) endedLate() (any bool) {
+	for i := range t.moves {
+		m := &t.moves[i]
+		if m.Status != ha.MoveFailed || !m.Order.Open() || t.Memory.Said["ended late "+m.InstanceUUID] {
+			continue
+		}
+		if r := t.record(m); r == nil || r.UnderWay() || r.Done() && t.listed(m.InstanceUUID) != nil {
+			continue
+		}
+		t.Memory.Said["ended late "+m.InstanceUUID] = true
+		t.log(m.InstanceUUID, "its order has ended after all")
+		m.Status, m.Stage, m.Outcome, m.Message, m.EndTime = ha.MoveOngoing, ha.StageOrdered, "", nil, nil
+		m.Order.At = t.Now // only its arrival is awaited
+		any = true
+	}
+	return any
 }
 
 // forceDownAgain puts forced_down again whenever a look shows it gone (RECOVERY section 4).

@@ -129,6 +129,9 @@ func (t *turn) gateProof() answer {
 		a.gate = ha.GateHeartbeat
 		t.heard()
 		return a.hold("%s", t.heardText())
+	case svc.ForcedDown && forcedByUs && t.rec.HeldAt == ha.GateHeartbeat && heart.quiet() < 3*t.Rules.ReportInterval:
+		a.gate = ha.GateHeartbeat // a new owner has not seen yet whether it goes on: the time counts on
+		return a.hold("%s", t.heardText())
 	case by != "" && !t.unheard(svc) && !t.waived(ha.GateHeard):
 		a.gate = ha.GateHeard
 		t.look(LookServices, "")
@@ -224,11 +227,16 @@ func (t *turn) watchOn() (ha.Service, bool) {
 }
 
 // heard is the host's heartbeat while it is forced down: nothing is ordered, not even by an operator's release; when it has gone
-// on for HealthyDelay the host counts as returned (RECOVERY section 2, proof).
+// on for HealthyDelay the host counts as returned (RECOVERY section 2, proof). Since when it goes on is in the row: the hold ends with the
+// heartbeat, so a takeover counts on.
 func (t *turn) heard() bool {
 	t.hold(ha.GateHeartbeat, t.heardText())
 	t.alarm(ha.AlarmHeardInRecovery, "", "host %s reports to Nova in the middle of its recovery: nothing new is ordered", t.Unit.Host.Name)
-	if t.Now.Sub(t.Memory.Heart.MovingSince) >= t.Rules.HealthyDelay {
+	since := t.Memory.Heart.MovingSince
+	if held := *t.rec.HeldSince; held.Before(since) {
+		since = held
+	}
+	if t.Now.Sub(since) >= t.Rules.HealthyDelay {
 		t.unhold()
 		t.rec.Returned = true
 		t.change(ha.SetHost{UUID: t.Unit.HostUUID, Started: true})

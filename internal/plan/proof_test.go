@@ -199,7 +199,10 @@ func TestProofNotOurOwnForcedDown(t *testing.T) {
 		if w.wrote(ha.EntryAlarm, "reports to Nova") != 1 {
 			t.Errorf("want one alarm\n%s", w.story())
 		}
-		w.toEnd(3 * time.Minute)
+		w.takeover()
+		w.run(25 * time.Second) // the new owner has not seen two moves yet
+		w.waiting("waiting at gate heartbeat")
+		w.toEnd(2 * time.Minute)
 		w.end(ha.StatusIgnored, "host returned")
 		w.acts()
 	})
@@ -376,6 +379,41 @@ func TestHeartbeatForHealthyDelayIsAReturn(t *testing.T) {
 	w.moved("i2", ha.MoveIgnored, "host returned")
 	if w.unit.Host.StartedAt == nil {
 		t.Error("its take-back does not learn that it has returned")
+	}
+}
+
+// A takeover does not count anew: since when the host is heard is in the row.
+func TestHeartbeatCountsOnOverATakeover(t *testing.T) {
+	w := hostDeath(t)
+	w.takes = 60 * time.Second
+	w.rules.Threads = 1
+	w.instance("i1")
+	w.instance("i2")
+	w.at(20*time.Second, func() { w.live(failedHost) })
+	for _, at := range []time.Duration{2 * time.Minute, 4 * time.Minute, 5 * time.Minute} {
+		w.comes(at, w.takeover)
+	}
+	w.toEnd(6*time.Minute + 30*time.Second)
+	w.end(ha.StatusFinished, "host returned")
+	if now := w.now.Sub(w.start); now < 5*time.Minute+20*time.Second {
+		t.Errorf("counted as returned after %s", now)
+	}
+}
+
+// What was given up with its order under way, and arrived while the host was heard, is no failure.
+func TestHeartbeatAndAnOrderThatEndsLate(t *testing.T) {
+	w := hostDeath(t)
+	w.takes = 200 * time.Second
+	w.rules.Threads = 1
+	w.instance("i1")
+	w.instance("i2")
+	w.at(20*time.Second, func() { w.live(failedHost) })
+	w.toEnd(7 * time.Minute)
+	w.end(ha.StatusFinished, "host returned")
+	w.moved("i1", ha.MoveSucceeded, "")
+	w.moved("i2", ha.MoveIgnored, "host returned")
+	if w.server("i1").Locked || w.wrote(ha.EntryNote, "order still under way in Nova after") != 1 {
+		t.Error(w.story())
 	}
 }
 

@@ -90,12 +90,15 @@ func (t *turn) hostStarted() {
 	t.end(ha.StatusFinished, "")
 }
 
-// handOver leaves what is claimed on the host to its take-back, and wakes it, and the return of a process that waits.
+// handOver leaves what is claimed on the host to its take-back, and wakes it, the return of a process that waits, and the cascade of its
+// storage, whose instances may have been moved.
 func (t *turn) handOver() {
 	if ha.Claimed(t.ownClaims(), ha.WhatForcedDown) || ha.Claimed(t.ownClaims(), ha.WhatDisabled) {
 		t.change(ha.StartUnit{Kind: ha.UnitTakeBack, HostUUID: t.Unit.HostUUID, SegmentUUID: t.Unit.SegmentUUID})
 	}
-	t.change(ha.Signal{Key: ha.UnitTakeBack.Key(t.Unit.HostUUID)}, ha.Signal{Key: ha.UnitProcess.Key(t.Unit.HostUUID)})
+	for _, k := range []ha.UnitKind{ha.UnitTakeBack, ha.UnitProcess, ha.UnitStorage} {
+		t.change(ha.Signal{Key: k.Key(t.Unit.HostUUID)})
+	}
 }
 
 // ownClaims are the claims on the unit's host.

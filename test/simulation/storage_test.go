@@ -589,6 +589,27 @@ func TestStorage(t *testing.T) {
 		w.until("the recovery", 10*time.Minute, func() bool { return len(w.unfinished()) == 0 })
 		w.until("the cascade", 2*time.Minute, func() bool { return w.cascaded(h) })
 	})
+	row("evacuate without fencing: the end of a recovery, which moves the instances, is the cascade's at once", func(w *world) {
+		if err := w.store.SetStorageAction(w.ctx, w.segment, "evacuate"); err != nil {
+			w.t.Fatal(err)
+		}
+		w.put(h, 6)
+		w.disks.fail(h, "instances")
+		w.until("held", time.Minute, func() bool {
+			e := w.episodes(h)
+			return len(e) > 0 && slices.ContainsFunc(e[0].Runs, func(r ha.Run) bool { return strings.Contains(r.Why, "needs fencing") })
+		})
+		w.pause(70 * time.Second) // it looks once a minute by now
+		w.mu.Lock()
+		w.dead[h] = time.Now()
+		delete(w.alive, h)
+		w.mu.Unlock()
+		_ = w.cloud.Kill(h)
+		w.pause(15 * time.Second)
+		w.report(h, ha.EventStopped, ha.HostStatusNormal, 1)
+		w.until("the recovery", 10*time.Minute, func() bool { return len(w.unfinished()) == 0 })
+		w.until("the cascade", 10*time.Second, func() bool { return w.cascaded(h) })
+	})
 }
 
 func values(m map[string]string) func(func(string) bool) {

@@ -21,6 +21,8 @@ type dialect struct {
 	nullsFirst bool
 	// rowValues: (a, b) < (1, 2) goes by an index of a and b.
 	rowValues bool
+	// prepares: statements with arguments are kept prepared.
+	prepares bool
 	// classify sorts an error of the driver.
 	classify func(error) class
 }
@@ -36,8 +38,8 @@ var (
 	mysqlDialect = dialect{
 		name:       mysql,
 		now:        func() bun.Safe { return "UTC_TIMESTAMP(6)" },
-		nullsFirst: true,
-		classify:   classifyMySQL,
+		nullsFirst: true, prepares: true,
+		classify: classifyMySQL,
 	}
 	postgresDialect = dialect{
 		name:      postgres,
@@ -92,5 +94,8 @@ func literal(t time.Time) bun.Safe {
 	if t.IsZero() {
 		return "NULL"
 	}
-	return bun.Safe("'" + rules.Micro(t).Format(timeLayout) + "'")
+	return bun.Safe("'" + moment(t) + "'")
 }
+
+// moment is a time as an argument, read as a literal is.
+func moment(t time.Time) string { return rules.Micro(t).Format(timeLayout) }

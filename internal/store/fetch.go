@@ -17,8 +17,9 @@ import (
 // What the API shows is read from the driver itself, column by column: database/sql and bun would look at each value by
 // reflection, which costs several times what the database does.
 
-// fetch runs a query outside of a transaction, and hands its rows to row one after the other.
-func fetch(ctx context.Context, db *bun.DB, query string, row func(*columns) error) error {
+// fetch runs a query outside of a transaction, and hands its rows to row one after the other. Only where the dialect prepares may
+// there be arguments.
+func fetch(ctx context.Context, db *bun.DB, query string, row func(*columns) error, args ...driver.NamedValue) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
@@ -29,7 +30,7 @@ func fetch(ctx context.Context, db *bun.DB, query string, row func(*columns) err
 		if !ok {
 			return fmt.Errorf("connection of type %T lacks what the store needs", c)
 		}
-		rows, err := q.QueryContext(ctx, query, nil)
+		rows, err := q.QueryContext(ctx, query, args)
 		if err != nil {
 			return err
 		}

@@ -48,7 +48,8 @@ func readHost(c *columns) ha.Host {
 	return h
 }
 
-var hostList = list[hostRow, ha.Host]{
+var hostList = list[ha.Host]{
+	table:  "hosts",
 	names:  stampNames + ", uuid, name, failover_segment_id, type, control_attributes, reserved, on_maintenance, reserved_for, last_started_at",
 	read:   readHost,
 	fields: rules.HostField,
@@ -62,16 +63,16 @@ var hostList = list[hostRow, ha.Host]{
 
 // Hosts lists live hosts.
 func (s *Store) Hosts(ctx context.Context, f ha.HostFilter, p ha.Page) ([]ha.Host, error) {
-	return hostList.page(ctx, s, "listing hosts", p, true, func(q *bun.SelectQuery) {
+	return hostList.page(ctx, s, "listing hosts", p, true, func(q *question) {
 		if f.SegmentUUID != "" {
-			equal(q, "failover_segment_id", &f.SegmentUUID)
+			q.equal("failover_segment_id", &f.SegmentUUID)
 		}
-		equal(q, "type", f.Type)
+		q.equal("type", f.Type)
 		if f.OnMaintenance != nil {
-			q.Where("on_maintenance = ?", *f.OnMaintenance)
+			q.and("on_maintenance = ?", *f.OnMaintenance)
 		}
 		if f.Reserved != nil {
-			q.Where("reserved = ?", *f.Reserved)
+			q.and("reserved = ?", *f.Reserved)
 		}
 	})
 }

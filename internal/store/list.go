@@ -28,7 +28,8 @@ type column struct {
 
 // list knows how the objects of a table are listed: filtered, sorted, and page after page from the last row seen
 // (keyset paging: no page costs more than the first).
-type list[R, O any] struct {
+type list[O any] struct {
+	table string
 	// names are the columns that read reads, in its order.
 	names   string
 	read    func(*columns) O
@@ -45,7 +46,7 @@ type list[R, O any] struct {
 // primary is the index of the ids.
 const primary = "PRIMARY"
 
-func (l list[R, O]) column(f ha.Field) (column, error) {
+func (l list[O]) column(f ha.Field) (column, error) {
 	if c, own := l.columns[f]; own {
 		return c, nil
 	}
@@ -74,7 +75,7 @@ type key struct {
 }
 
 // order returns the keys of an order, without those that decide nothing.
-func (l list[R, O]) order(d dialect, by []ha.Sort) ([]key, error) {
+func (l list[O]) order(d dialect, by []ha.Sort) ([]key, error) {
 	var keys []key
 	unique := false
 	for _, s := range by {
@@ -91,38 +92,37 @@ func (l list[R, O]) order(d dialect, by []ha.Sort) ([]key, error) {
 }
 
 // page reads one page. where adds the filters, if there are any (filtered).
-func (l list[R, O]) page(ctx context.Context, s *Store, op string, p ha.Page, filtered bool, where func(*bun.SelectQuery)) ([]O, error) {
+func (l list[O]) page(ctx context.Context, s *Store, op string, p ha.Page, filtered bool, where func(*question)) ([]O, error) {
 	keys, err := l.order(s.d, p.Sort)
 	if err != nil {
 		return nil, err
 	}
 	var objects []O
 	err = s.read(ctx, op, func(ctx context.Context, _ bun.IDB) error {
-		objects = make([]O, 0, min(max(p.Limit, 0), 1000))
-		q := l.choose(s)
+		objects = make([]O, 0, room(p.Limit))
+		q := &question{}
+		q.add("SELECT " + l.names + " FROM " + l.table)
 		inIndex := l.coversOrder(keys)
 		if inIndex {
-			q = s.reads.NewSelect().Model((*R)(nil)).ColumnExpr("id AS chosen")
+			q.add(" AS t JOIN (SELECT id AS chosen FROM " + l.table)
 		}
-		q.Where("deleted = 0")
+		q.add(s.d.lead(keys, l.byTime, filtered, p.Marker != "") + " WHERE deleted = 0")
 		where(q)
 		if p.Marker != "" {
 			if err := l.mark(ctx, s, p.Marker, keys); err != nil {
 				return err
 			}
 			text, args := s.d.after(keys)
-			q.Where(text, args...)
+			q.and(text, args...)
 		}
-		s.d.lead(q, keys, l.byTime, filtered, p.Marker != "")
-		s.d.orderBy(q, keys)
+		order := s.d.orderBy(keys)
+		if q.add(order+" LIMIT ?", p.Limit); inIndex {
+			q.add(") AS page ON page.chosen = t.id" + order)
+		}
 		if p.Limit <= 0 {
 			return nil
 		}
-		if q.Limit(int64(p.Limit)); inIndex {
-			q = l.choose(s).Join("JOIN (?) AS page ON page.chosen = t.id", q)
-			s.d.orderBy(q, keys)
-		}
-		return fetch(ctx, s.reads, q.String(), func(c *columns) error {
+		return q.ask(ctx, s, func(c *columns) error {
 			objects = append(objects, l.read(c))
 			return nil
 		})
@@ -133,24 +133,30 @@ func (l list[R, O]) page(ctx context.Context, s *Store, op string, p ha.Page, fi
 	return objects, nil
 }
 
+// room is how many rows space is made for before the first: a few that are asked for are most often there, a thousand, the default,
+// are not.
+func room(limit int) int {
+	if limit < 0 || limit > 100 {
+		return 0
+	}
+	return limit
+}
+
 // coversOrder reports whether the index of the filters in use has all that the order needs.
-func (l list[R, O]) coversOrder(keys []key) bool {
+func (l list[O]) coversOrder(keys []key) bool {
 	return len(l.covered) > 0 && !slices.ContainsFunc(keys, func(k key) bool { return !slices.Contains(l.covered, k.name) })
 }
 
-// choose begins a query for what read reads.
-func (l list[R, O]) choose(s *Store) *bun.SelectQuery {
-	return s.reads.NewSelect().Model((*R)(nil)).ColumnExpr(l.names)
-}
-
 // find reads the object that a condition names outside of a transaction, nil when there is none.
-func (l list[R, O]) find(ctx context.Context, s *Store, where string, args ...any) (found *O, err error) {
+func (l list[O]) find(ctx context.Context, s *Store, where string, args ...any) (found *O, err error) {
 	for _, a := range args {
 		if text, ok := a.(string); ok && !rules.Storable(text) {
 			return nil, nil
 		}
 	}
-	err = fetch(ctx, s.reads, l.choose(s).Where(where, args...).Limit(1).String(), func(c *columns) error {
+	q := question{}
+	q.add("SELECT "+l.names+" FROM "+l.table+" WHERE "+where+" LIMIT 1", args...)
+	err = q.ask(ctx, s, func(c *columns) error {
 		o := l.read(c)
 		found = &o
 		return nil
@@ -162,7 +168,7 @@ func (l list[R, O]) find(ctx context.Context, s *Store, where string, args ...an
 }
 
 // show is find with the retries of a read.
-func (l list[R, O]) show(ctx context.Context, s *Store, op, where string, args ...any) (found *O, err error) {
+func (l list[O]) show(ctx context.Context, s *Store, op, where string, args ...any) (found *O, err error) {
 	err = s.read(ctx, op, func(ctx context.Context, _ bun.IDB) (err error) {
 		found, err = l.find(ctx, s, where, args...)
 		return err
@@ -171,7 +177,7 @@ func (l list[R, O]) show(ctx context.Context, s *Store, op, where string, args .
 }
 
 // mark finds the marker's row by its integer id or its uuid, and fills in its values.
-func (l list[R, O]) mark(ctx context.Context, s *Store, marker string, keys []key) error {
+func (l list[O]) mark(ctx context.Context, s *Store, marker string, keys []key) error {
 	var object *O
 	var err error
 	if id, ok := rules.MarkerID(marker); ok {
@@ -189,7 +195,7 @@ func (l list[R, O]) mark(ctx context.Context, s *Store, marker string, keys []ke
 		k := &keys[i]
 		k.value, _ = l.fields(object, k.field)
 		if t, ok := k.value.(time.Time); ok {
-			k.value = literal(t)
+			k.value = moment(t)
 		}
 		if k.value == nil && !k.null && k.moment {
 			k.value = noTime
@@ -293,18 +299,23 @@ func (d dialect) order(k key) string {
 	}
 }
 
-func (d dialect) orderBy(q *bun.SelectQuery, keys []key) {
-	for _, k := range keys {
-		q.OrderExpr(d.order(k))
+func (d dialect) orderBy(keys []key) string {
+	by := make([]string, len(keys))
+	for i, k := range keys {
+		by[i] = d.order(k)
 	}
+	if len(by) == 0 {
+		return ""
+	}
+	return " ORDER BY " + strings.Join(by, ", ")
 }
 
-// lead makes a page begin at its place in an index that has the order of the keys. Left alone, MySQL reads such an index from
+// lead is the hint that makes a page begin at its place in an index that has the order of the keys. Left alone, MySQL reads such an index from
 // its beginning, over all rows before the marker's; and SQLite, which has no statistics, takes any index that begins with
 // deleted, and sorts all rows.
-func (d dialect) lead(q *bun.SelectQuery, keys []key, byTime []string, filtered, marked bool) {
+func (d dialect) lead(keys []key, byTime []string, filtered, marked bool) string {
 	if len(keys) == 0 {
-		return
+		return ""
 	}
 	index := keys[0].index
 	if filtered { // few rows may pass, found by the filter's own index and sorted
@@ -312,15 +323,22 @@ func (d dialect) lead(q *bun.SelectQuery, keys []key, byTime []string, filtered,
 	}
 	switch {
 	case d.name == mysql && marked && keys[0].name == createdAt && len(byTime) > 0:
-		q.ForceIndexForOrderBy(byTime...)
+		return forceForOrder(byTime...)
 	case index == "":
+		return ""
 	case d.name == mysql && marked:
-		q.ForceIndexForOrderBy(index)
+		return forceForOrder(index)
 	case d.name == sqlite && index == primary:
-		q.ModelTableExpr("?TableName AS ?TableAlias NOT INDEXED")
+		return " NOT INDEXED"
 	case d.name == sqlite:
-		q.ModelTableExpr("?TableName AS ?TableAlias INDEXED BY ?", bun.Ident(index))
+		return " INDEXED BY " + index
+	default:
+		return ""
 	}
+}
+
+func forceForOrder(indexes ...string) string {
+	return " FORCE INDEX FOR ORDER BY (" + strings.Join(indexes, ", ") + ")"
 }
 
 // equal adds an exact filter, if there is one.

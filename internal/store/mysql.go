@@ -151,7 +151,7 @@ func (s *mysqlSession) Connect(ctx context.Context) (driver.Conn, error) {
 		c.Close()
 		return nil, err
 	}
-	return &mysqlConn{session: full}, nil
+	return &mysqlConn{session: full, prepared: prepared{}}, nil
 }
 
 func (s *mysqlSession) prepare(ctx context.Context, c session) error {
@@ -201,7 +201,8 @@ func takesPart(ctx context.Context, c session) error {
 // or not at all (wsrep_retry_autocommit). Measured with MariaDB 10.11: two reports of one death were admitted.
 type mysqlConn struct {
 	session
-	unsent bool // a transaction has begun of which the server does not know yet
+	unsent   bool // a transaction has begun of which the server does not know yet
+	prepared prepared
 }
 
 func (c *mysqlConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
@@ -229,6 +230,9 @@ func (c *mysqlConn) ExecContext(ctx context.Context, query string, args []driver
 }
 
 func (c *mysqlConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if len(args) > 0 && !c.unsent {
+		return c.prepared.query(ctx, c.session, query, args)
+	}
 	return c.session.QueryContext(ctx, c.begun(query), args)
 }
 

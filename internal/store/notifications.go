@@ -56,7 +56,8 @@ func readNotification(c *columns) ha.Notification {
 	return n
 }
 
-var notificationList = list[notificationRow, ha.Notification]{
+var notificationList = list[ha.Notification]{
+	table:  "notifications",
 	names:  stampNames + ", notification_uuid, generated_time, source_host_uuid, type, payload, status, failover_segment_uuid, message",
 	read:   readNotification,
 	fields: rules.NotificationField,
@@ -85,12 +86,12 @@ func (s *Store) Notifications(ctx context.Context, f ha.NotificationFilter, p ha
 			l.covered = []string{"generated_time", createdAt, "id"} // notifications_made_idx
 		}
 	}
-	return l.page(ctx, s, "listing notifications", p, f != ha.NotificationFilter{}, func(q *bun.SelectQuery) {
-		equal(q, "source_host_uuid", f.SourceHostUUID)
-		equal(q, "type", f.Type)
-		equal(q, "status", f.Status)
+	return l.page(ctx, s, "listing notifications", p, f != ha.NotificationFilter{}, func(q *question) {
+		q.equal("source_host_uuid", f.SourceHostUUID)
+		q.equal("type", f.Type)
+		q.equal("status", f.Status)
 		if f.GeneratedSince != nil {
-			q.Where("generated_time >= ?", literal(*f.GeneratedSince))
+			q.and("generated_time >= ?", moment(*f.GeneratedSince))
 		}
 	})
 }

@@ -46,7 +46,8 @@ func readSegment(c *columns) ha.Segment {
 	return s
 }
 
-var segmentList = list[segmentRow, ha.Segment]{
+var segmentList = list[ha.Segment]{
+	table:  "failover_segments",
 	names:  stampNames + ", uuid, name, service_type, description, recovery_method, enabled, trust_reports, touch",
 	read:   readSegment,
 	fields: rules.SegmentField,
@@ -60,11 +61,11 @@ var segmentList = list[segmentRow, ha.Segment]{
 
 // Segments lists live segments.
 func (s *Store) Segments(ctx context.Context, f ha.SegmentFilter, p ha.Page) ([]ha.Segment, error) {
-	return segmentList.page(ctx, s, "listing segments", p, true, func(q *bun.SelectQuery) {
-		equal(q, "recovery_method", f.RecoveryMethod)
-		equal(q, "service_type", f.ServiceType)
+	return segmentList.page(ctx, s, "listing segments", p, true, func(q *question) {
+		q.equal("recovery_method", f.RecoveryMethod)
+		q.equal("service_type", f.ServiceType)
 		if f.Enabled != nil {
-			q.Where("COALESCE(enabled, TRUE) = ?", *f.Enabled)
+			q.and("COALESCE(enabled, TRUE) = ?", *f.Enabled)
 		}
 	})
 }

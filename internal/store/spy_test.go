@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"fmt"
+	"strings"
 	"sync"
 )
 
@@ -75,6 +77,18 @@ func (s *spy) answered(query string) error {
 	return hook(query)
 }
 
+// written is a statement with its arguments in their places.
+func written(query string, args []driver.NamedValue) string {
+	for _, a := range args {
+		text := fmt.Sprint(a.Value)
+		if s, ok := a.Value.(string); ok {
+			text = "'" + s + "'"
+		}
+		query = strings.Replace(query, "?", text, 1)
+	}
+	return query
+}
+
 type spiedConnector struct {
 	driver.Connector
 	spy *spy
@@ -113,7 +127,7 @@ func (c *spiedConn) ExecContext(ctx context.Context, query string, args []driver
 }
 
 func (c *spiedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	c.spy.hear(query)
+	c.spy.hear(written(query, args))
 	r, err := c.fullConn.QueryContext(ctx, query, args)
 	if err != nil {
 		return nil, err

@@ -95,7 +95,8 @@ func readMove(c *columns) ha.VMove {
 	return m
 }
 
-var vmoveList = list[vmoveRow, ha.VMove]{
+var vmoveList = list[ha.VMove]{
+	table: "vmoves",
 	names: stampNames + ", uuid, notification_uuid, instance_uuid, instance_name, source_host, dest_host, start_time, end_time, type, status, message, " +
 		"stage, attempts, pass, ha, priority, born, prior_vm, prior_on, want, was_locked, locked, " +
 		"order_at, order_base, order_record, order_target, order_answered, lost_act, lost_at, refused_by, final, not_before, waits, " +
@@ -114,10 +115,10 @@ var vmoveList = list[vmoveRow, ha.VMove]{
 
 // VMoves lists the moves of a notification.
 func (s *Store) VMoves(ctx context.Context, f ha.VMoveFilter, p ha.Page) ([]ha.VMove, error) {
-	return vmoveList.page(ctx, s, "listing vmoves", p, true, func(q *bun.SelectQuery) {
-		equal(q, "notification_uuid", &f.NotificationUUID)
-		equal(q, "type", f.Type)
-		equal(q, "status", f.Status)
+	return vmoveList.page(ctx, s, "listing vmoves", p, true, func(q *question) {
+		q.equal("notification_uuid", &f.NotificationUUID)
+		q.equal("type", f.Type)
+		q.equal("status", f.Status)
 	})
 }
 

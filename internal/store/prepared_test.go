@@ -1,0 +1,83 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+)
+
+// preparing is a connection that writes down what it is asked.
+type preparing struct {
+	session
+	asked   []string
+	refused error // by Prepare
+	failing error // of a prepared statement
+}
+
+func (c *preparing) PrepareContext(_ context.Context, text string) (driver.Stmt, error) {
+	c.asked = append(c.asked, "prepare "+text)
+	return preparedStmt{c: c, text: text}, c.refused
+}
+
+func (c *preparing) QueryContext(_ context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+	c.asked = append(c.asked, fmt.Sprint("text ", text, len(args)))
+	return nil, nil
+}
+
+type preparedStmt struct {
+	driver.Stmt
+	c    *preparing
+	text string
+}
+
+func (s preparedStmt) QueryContext(_ context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	s.c.asked = append(s.c.asked, fmt.Sprint("run ", s.text, len(args)))
+	return nil, s.c.failing
+}
+
+// TestPrepared: a text is prepared once, and sent as it is where the server does not keep it.
+func TestPrepared(t *testing.T) {
+	refusal := func(number uint16) error { return &mysqldriver.MySQLError{Number: number} }
+	gone := errors.New("the connection is gone")
+	for _, tt := range []struct {
+		name             string
+		refused, failing error
+		want             []string
+		fails            error
+	}{
+		{name: "kept", want: []string{"prepare a", "run a1", "run a1"}},
+		{name: "the server keeps no more", refused: refusal(1461), want: []string{"prepare a", "text a1", "text a1"}},
+		{name: "a proxy has lost it", failing: refusal(erUnknownStatement), want: []string{"prepare a", "run a1", "text a1", "text a1"}},
+		{name: "no connection to prepare it by", refused: gone, want: []string{"prepare a", "prepare a"}, fails: gone},
+		{name: "no connection to carry it out by", failing: gone, want: []string{"prepare a", "run a1", "run a1"}, fails: gone},
+	} {
+		c, p := &preparing{refused: tt.refused, failing: tt.failing}, prepared{}
+		for range 2 {
+			if _, err := p.query(t.Context(), c, "a", make([]driver.NamedValue, 1)); !errors.Is(err, tt.fails) {
+				t.Errorf("%s: %v", tt.name, err)
+			}
+		}
+		if !slices.Equal(c.asked, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, c.asked, tt.want)
+		}
+	}
+}
+
+// TestPreparedIsBounded: what clients make up does not fill the server.
+func TestPreparedIsBounded(t *testing.T) {
+	c, p := &preparing{}, prepared{}
+	for i := range maxPrepared + 1 {
+		if _, err := p.query(t.Context(), c, strings.Repeat("x", i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last := c.asked[len(c.asked)-1]; len(p) != maxPrepared || last != "text "+strings.Repeat("x", maxPrepared)+"0" {
+		t.Errorf("%d are kept, the last: %s", len(p), last)
+	}
+}

@@ -6,15 +6,35 @@ import "strings"
 // anywhere or nowhere, braces around it, the prefixes "urn:" and "uuid:" (contract section 3). It reports false for
 // anything else.
 func CanonicalUUID(s string) (string, bool) {
-	s = strings.NewReplacer("urn:", "", "uuid:", "").Replace(s)
+	if canonical(s) { // as nearly all are
+		return s, true
+	}
+	s = uuidPrefixes.Replace(s)
 	s = strings.ToLower(strings.ReplaceAll(strings.Trim(s, "{}"), "-", ""))
 	if len(s) != 32 {
 		return "", false
 	}
+	s = s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+	return s, canonical(s)
+}
+
+var uuidPrefixes = strings.NewReplacer("urn:", "", "uuid:", "")
+
+func canonical(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
 	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return "", false
+		switch c := s[i]; i {
+		case 8, 13, 18, 23:
+			if c != '-' {
+				return false
+			}
+		default:
+			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+				return false
+			}
 		}
 	}
-	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:], true
+	return true
 }

@@ -1,7 +1,5 @@
 package policy
 
-import "fmt"
-
 const (
 	// AdminContext decides who is admin; AdminAPI is what most rules ask for.
 	AdminContext = "context_is_admin"
@@ -13,12 +11,12 @@ const systemReader = "rule:" + AdminAPI + " or (role:reader and system_scope:all
 
 // Rule names an action of a resource of the API, as Masakari does: os_masakari_api:segments:index.
 func Rule(resource, action string) string {
-	return fmt.Sprintf("os_masakari_api:%s:%s", resource, action)
+	return "os_masakari_api:" + resource + ":" + action
 }
 
 // ExtRule names an action below /v1/ext, which Masakari does not have.
 func ExtRule(resource, action string) string {
-	return fmt.Sprintf("salvor_api:%s:%s", resource, action)
+	return "salvor_api:" + resource + ":" + action
 }
 
 // defaults are the rules that hold where no file says otherwise (contract 4.3).

@@ -24,6 +24,9 @@ func (h redacting) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (h redacting) Handle(ctx context.Context, r slog.Record) error {
+	if harmless(r) {
+		return h.inner.Handle(ctx, r)
+	}
 	clean := slog.NewRecord(r.Time, r.Level, withoutAccounts(r.Message), r.PC)
 	attrs := make([]slog.Attr, 0, 16)
 	r.Attrs(func(a slog.Attr) bool {
@@ -32,6 +35,22 @@ func (h redacting) Handle(ctx context.Context, r slog.Record) error {
 	})
 	clean.AddAttrs(attrs...)
 	return h.inner.Handle(ctx, clean)
+}
+
+// harmless reports that a line needs no masking, as nearly all do not: it is then not copied.
+func harmless(r slog.Record) bool {
+	ok := !strings.Contains(r.Message, "://")
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Value.Kind() {
+		case slog.KindString:
+			ok = ok && !namesSecret(a.Key) && !strings.Contains(a.Value.String(), "://")
+		case slog.KindBool, slog.KindDuration, slog.KindFloat64, slog.KindInt64, slog.KindTime, slog.KindUint64:
+		default: // whose text is not known yet
+			ok = false
+		}
+		return ok
+	})
+	return ok
 }
 
 func (h redacting) WithAttrs(attrs []slog.Attr) slog.Handler {

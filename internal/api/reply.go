@@ -15,16 +15,28 @@ import (
 // reply is a whole answer: nothing is sent before everything has gone well.
 type reply struct {
 	status      int
-	header      http.Header
+	version     string // what VersionHeader says; "": it is not sent
+	challenge   string // WWW-Authenticate of a 401
 	contentType string
 	body        []byte
+}
+
+// head adds the reply's own headers.
+func (rep reply) head(h http.Header) {
+	if rep.version != "" {
+		h.Set("Vary", wire.VersionHeader)
+		h[wire.VersionHeader] = []string{rep.version} // with the capitals of the contract
+	}
+	if rep.challenge != "" {
+		h.Set("WWW-Authenticate", rep.challenge)
+	}
 }
 
 const faultType = "application/json; charset=UTF-8"
 
 // success renders the body of an action.
 func (a *api) success(c *call, r *http.Request, status int, body any) reply {
-	rep := reply{status: status, header: versionHeader(c.version.Header())}
+	rep := reply{status: status, version: c.version.Header()}
 	if status == http.StatusNoContent {
 		return rep
 	}
@@ -45,7 +57,7 @@ func (a *api) fault(c *call, err error) reply {
 	} else if f.Status >= http.StatusInternalServerError {
 		a.troubled(c, slog.LevelWarn, "a request cannot be served now", "error", err, "resource", c.op.Resource, "action", c.op.Action, "request_id", c.id)
 	}
-	return reply{status: f.Status, header: versionHeader(c.version.Header()), contentType: faultType, body: wire.Encode(f)}
+	return reply{status: f.Status, version: c.version.Header(), contentType: faultType, body: wire.Encode(f)}
 }
 
 // troubled logs what kept a request from being served, at the level, unless its client has gone away: then whatever was
@@ -73,12 +85,12 @@ func (a *api) badVersion(c *call, err error) reply {
 	var outside *wire.VersionRangeError
 	if errors.As(err, &outside) {
 		return reply{
-			status: http.StatusNotAcceptable, header: versionHeader(outside.Header()), contentType: faultType,
+			status: http.StatusNotAcceptable, version: outside.Header(), contentType: faultType,
 			body: wire.Encode(faultf(http.StatusNotAcceptable, "%s", outside.Error())),
 		}
 	}
 	rep := a.fault(c, err)
-	rep.header = nil
+	rep.version = ""
 	return rep
 }
 
@@ -88,8 +100,7 @@ func (a *api) unauthorized(r *http.Request) reply {
 	if a.cfg.DelayAuthDecision {
 		rep = plain(r, wire.NotAuthorized())
 	}
-	rep.header = http.Header{}
-	rep.header.Set("WWW-Authenticate", fmt.Sprintf("Keystone uri=%q", a.cfg.WWWAuthenticate))
+	rep.challenge = fmt.Sprintf("Keystone uri=%q", a.cfg.WWWAuthenticate)
 	return rep
 }
 
@@ -97,12 +108,6 @@ func (a *api) unauthorized(r *http.Request) reply {
 func plain(r *http.Request, p wire.Plain) reply {
 	contentType, body := p.Render(r.Header.Get("Accept"))
 	return reply{status: p.Status, contentType: contentType, body: body}
-}
-
-func versionHeader(value string) http.Header {
-	h := http.Header{"Vary": {wire.VersionHeader}}
-	h[wire.VersionHeader] = []string{value} // with the capitals of the contract
-	return h
 }
 
 func faultf(status int, format string, args ...any) *wire.Fault {

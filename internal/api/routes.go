@@ -131,27 +131,33 @@ func withoutSuffix(element string) string {
 
 func (a *api) find(method string, elements []string) (*route, map[string]string) {
 	for i := range a.routes {
-		rt := &a.routes[i]
-		if rt.method != method || len(rt.path) != len(elements) {
-			continue
-		}
-		if params, ok := fit(rt.path, elements); ok {
+		if rt := &a.routes[i]; rt.method == method && rt.fits(elements) {
+			params := rt.params(elements)
 			return rt, params
 		}
 	}
 	return nil, nil
 }
 
-func fit(pattern, elements []string) (map[string]string, bool) {
+func (rt *route) fits(elements []string) bool {
+	if len(rt.path) != len(elements) {
+		return false
+	}
+	for i, p := range rt.path {
+		if isParam := strings.HasPrefix(p, "{"); isParam && elements[i] == "" || !isParam && p != elements[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// params are the elements of a path that fits, by the names that the route gives them.
+func (rt *route) params(elements []string) map[string]string {
 	params := map[string]string{}
-	for i, p := range pattern {
-		name, isParam := strings.CutPrefix(p, "{")
-		switch {
-		case !isParam && p != elements[i], isParam && elements[i] == "":
-			return nil, false
-		case isParam:
+	for i, p := range rt.path {
+		if name, isParam := strings.CutPrefix(p, "{"); isParam {
 			params[strings.TrimSuffix(name, "}")] = elements[i]
 		}
 	}
-	return params, true
+	return params
 }

@@ -59,14 +59,14 @@ func (a *api) serveV1(w http.ResponseWriter, r *http.Request) {
 		rep = reply{status: http.StatusOK}
 	} else {
 		rep = a.answer(c, w, r)
-		for name, value := range rep.header {
-			w.Header()[name] = value
-		}
+		rep.head(w.Header())
 		a.cfg.CORS.actual(w.Header(), r)
 	}
 	write(w, rep.status, rep.contentType, rep.body)
-	a.cfg.Log.Info("request", "method", r.Method, "path", r.URL.Path, "status", rep.status, "took", time.Since(started),
-		"request_id", c.id, "global_request_id", c.global, "user", c.user.UserID, "project", c.user.ProjectID, "remote", r.RemoteAddr)
+	a.cfg.Log.LogAttrs(c.ctx, slog.LevelInfo, "request", slog.String("method", r.Method), slog.String("path", r.URL.Path),
+		slog.Int("status", rep.status), slog.Duration("took", time.Since(started)), slog.String("request_id", c.id),
+		slog.String("global_request_id", c.global), slog.String("user", c.user.UserID), slog.String("project", c.user.ProjectID),
+		slog.String("remote", r.RemoteAddr))
 }
 
 // outward is the request id that other services see.

@@ -9,6 +9,9 @@ import (
 // never fails: what cannot be read is passed over.
 func Accepted(header string, offers ...string) string {
 	best, bestQ := "", 0.0
+	if header == "" {
+		return best
+	}
 	for _, offer := range offers {
 		if q := quality(header, offer); q > bestQ {
 			best, bestQ = offer, q

@@ -26,7 +26,7 @@ var (
 	EnabledSince = Version{1, 2}
 )
 
-func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+func (v Version) String() string { return strconv.Itoa(v.Major) + "." + strconv.Itoa(v.Minor) }
 
 // Header is the value of VersionHeader for v.
 func (v Version) Header() string { return serviceType + " " + v.String() }

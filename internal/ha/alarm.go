@@ -16,6 +16,7 @@ const (
 	AlarmLiveMigration    Alarm = "live_migration"     // an instance may run on the target of a live migration
 	AlarmNotStarted       Alarm = "not_started"        // an instance was left stopped on a host that returned
 	AlarmOldCopies        Alarm = "old_copies"         // a returned host stays forced down: old copies may run
+	AlarmStaleOrder       Alarm = "stale_order"        // an order lies in the queue of a host that died after it
 	AlarmReservedHostLeft Alarm = "reserved_host_left" // a reserved host keeps what was changed on it
 	AlarmStateNotRestored Alarm = "state_not_restored" // a moved instance is not in the state it was in
 	AlarmInternal         Alarm = "internal"           // a recovery could not be planned or written, and was failed
@@ -23,5 +24,5 @@ const (
 
 // Alarms are all of them.
 var Alarms = []Alarm{
-	AlarmAgentSilent, AlarmAggregate, AlarmBrake, AlarmCrashLoop, AlarmFalseReport, AlarmFencingFailed, AlarmFlapping, AlarmForceDownRefused, AlarmHeardInRecovery, AlarmLiveMigration, AlarmNotStarted, AlarmOldCopies, AlarmReservedHostLeft, AlarmStateNotRestored, AlarmStorage, AlarmStorageBrake, AlarmStorageStuck, AlarmStorageUnknown, AlarmInternal,
+	AlarmAgentSilent, AlarmAggregate, AlarmBrake, AlarmCrashLoop, AlarmFalseReport, AlarmFencingFailed, AlarmFlapping, AlarmForceDownRefused, AlarmHeardInRecovery, AlarmLiveMigration, AlarmNotStarted, AlarmOldCopies, AlarmReservedHostLeft, AlarmStaleOrder, AlarmStateNotRestored, AlarmStorage, AlarmStorageBrake, AlarmStorageStuck, AlarmStorageUnknown, AlarmInternal,
 }

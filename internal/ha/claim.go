@@ -12,6 +12,9 @@ const (
 	WhatEnabled     What = "enabled"     // a reserved host's service, which we enabled
 	WhatAggregate   What = "aggregate"   // a reserved host's membership; Detail is the aggregate's id
 	WhatReserved    What = "reserved"    // hosts.reserved, which we cleared
+	// WhatOrder is an evacuate order that was given up since its destination, the claim's host, was off: Nova carries it out when
+	// nova-compute starts there. Detail is the instance.
+	WhatOrder What = "order"
 )
 
 // Reason says for what a claim was made.

@@ -40,6 +40,7 @@ const (
 	FindingBrake         = "brake"
 	FindingOpen          = "open_recovery"
 	FindingNotReturned   = "not_returned"
+	FindingStaleOrder    = "stale_order"
 	FindingUnreported    = "down_unreported"
 	FindingFencing       = "no_fencing"
 	FindingMigrating     = "live_migration"

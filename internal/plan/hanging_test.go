@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -142,6 +143,57 @@ func TestHangingDestinationForcedDown(t *testing.T) {
 		w.service("compute-2").ForcedDown, w.service("compute-2").Up = true, false
 		w.run(10 * time.Minute)
 		w.waiting("to an unknown host")
+	})
+}
+
+// The order that is given up still lies in the queue of its destination: somebody is told, and the destination's row knows it.
+func TestHangingLeavesAnOrderInAQueue(t *testing.T) {
+	given := func(t *testing.T, dest string) *world {
+		w := hanging(t, dest)
+		w.die("compute-2")
+		w.service("compute-2").ForcedDown, w.service("compute-2").Up = true, false
+		w.takes = 2 * time.Second
+		w.script = func(a ha.Act) *reply {
+			if a.Kind == ha.ActEvacuate { // the fake would call two orders under way; here it is meant
+				w.migrations[0].InstanceID = "moved aside"
+			}
+			return nil
+		}
+		return w
+	}
+	const told = "host compute-2 died with evacuate orders in its queue, which Nova carries out when nova-compute starts there: purge it before (rabbitmqctl purge_queue -p VHOST compute.compute-2)"
+	t.Run("its destination is off", func(t *testing.T) {
+		w := given(t, "compute-2")
+		w.toEnd(10 * time.Minute)
+		w.end(ha.StatusFinished, "1 of 1")
+		if w.wrote(ha.EntryAlarm, told) != 1 || !strings.Contains(w.claims(), "compute-2 order recovery 100") {
+			t.Errorf("claims %s\n%s", w.claims(), w.story())
+		}
+	})
+	t.Run("an operator overrides it", func(t *testing.T) {
+		w := given(t, "compute-2")
+		w.run(150 * time.Second)
+		w.comes(0, func() { w.unit.Moves[0].RetryWish = 1 })
+		w.toEnd(5 * time.Minute)
+		if w.wrote(ha.EntryAlarm, told) != 1 || !strings.Contains(w.claims(), "compute-2 order recovery 100") {
+			t.Errorf("claims %s\n%s", w.claims(), w.story())
+		}
+	})
+	t.Run("in no segment of salvor's", func(t *testing.T) {
+		w := given(t, "compute-2")
+		w.unit.Peers = slices.DeleteFunc(w.unit.Peers, func(p ha.Peer) bool { return p.Name == "compute-2" })
+		w.toEnd(10 * time.Minute)
+		if w.wrote(ha.EntryAlarm, told) != 1 || strings.Contains(w.claims(), "order") {
+			t.Errorf("claims %s\n%s", w.claims(), w.story())
+		}
+	})
+	t.Run("it ends instead", func(t *testing.T) {
+		w := hanging(t, "compute-2")
+		w.at(120*time.Second, func() { w.arrive(w.server("i1"), 100, "compute-2") })
+		w.toEnd(10 * time.Minute)
+		if w.wrote(ha.EntryAlarm, "") != 0 || strings.Contains(w.claims(), "order") {
+			t.Errorf("claims %s\n%s", w.claims(), w.story())
+		}
 	})
 }
 

@@ -198,7 +198,11 @@ func (t *turn) order(m *ha.VMove, may bool, stop string) bool {
 	if r := t.othersOrder(m); r != nil {
 		return t.follow(m, r)
 	}
-	if r := t.lastOrder(m); r != nil && r.UnderWay() && !t.asked(m) {
+	r := t.lastOrder(m)
+	if r != nil && !r.UnderWay() {
+		r = nil
+	}
+	if r != nil && !t.asked(m) {
 		// It was given up as its destination was off, and making the instance fit took time: it must be so still (invariant I4).
 		if dest := t.destination(m, r); !t.destinationOff(dest) {
 			m.Message = ptr(fmt.Sprintf("%s, to %s: waiting until it ends, or that host is silent", stillUnderWay, named(dest)))
@@ -216,6 +220,7 @@ func (t *turn) order(m *ha.VMove, may bool, stop string) bool {
 		}
 	}
 	if t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActEvacuate, Instance: m.InstanceUUID, Host: m.SourceHost, Target: target}) {
+		t.leaveStale(m, r)
 		m.Order = ha.Order{At: t.Now, Base: t.lastRecord(m), Target: target}
 		m.Attempts++
 		m.Stage = ha.StageOrdered

@@ -121,11 +121,18 @@ func (t *turn) rehearseGates(r *ha.Rehearsal) {
 func (t *turn) rehearseNotes(self ha.Peer, note func(rule, fix, format string, args ...any)) {
 	h := t.Unit.Host.Name
 	svc, known := t.service(h)
+	stale, instances := t.staleOrders()
+	first := ""
+	if len(stale) > 0 {
+		first = "purge its queue (" + ha.FindingStaleOrder + "), then "
+		note(ha.FindingStaleOrder, "before nova-compute is started there: "+purge(h),
+			"evacuate orders from before %s died lie in its queue, and are carried out when nova-compute starts there: %s", h, instances)
+	}
 	switch {
 	case self.OpenIncident:
 		note(ha.FindingOpen, "salvor recovery show "+h, "a recovery of %s is open: another report of its death is a duplicate (409)", h)
 	case self.Claimed:
-		note(ha.FindingNotReturned, "start it again; salvor recovery show "+h+" tells what was moved", "%s has not returned since its recovery: salvor holds it forced down", h)
+		note(ha.FindingNotReturned, first+"start it again; salvor recovery show "+h+" tells what was moved", "%s has not returned since its recovery: salvor holds it forced down", h)
 	case known && !svc.Up:
 		note(ha.FindingUnreported, "see whether it is dead, and whether its monitors run; salvor host confirm-off "+h+" has it recovered",
 			"Nova sees %s down, and nobody has reported it", h)

@@ -201,6 +201,10 @@ func TestRehearse(t *testing.T) {
 		}, []string{"block no_segment: host dead is in no segment: reports about it are refused (400) (salvor host create dead --segment SEGMENT)",
 			"asked: UNPROTECTED no_segment: host dead is in no segment: reports about it are refused (400) (salvor host create dead --segment SEGMENT)", "silent: not wanted, no_segment"}},
 		{"down, and nobody has said so", func(s *stageOf) { s.service("dead").Up = false }, []string{"note down_unreported"}},
+		{"orders of old lie in its queue", func(s *stageOf) {
+			s.view.Unit.Peers[0].Claimed = true
+			s.view.Unit.Claims = []ha.Claim{{HostUUID: s.view.Unit.HostUUID, What: ha.WhatOrder, Reason: ha.ReasonRecovery, Detail: "i9"}}
+		}, []string{"note stale_order", "note not_returned"}},
 		{"its recovery is open, and nothing can fence it", func(s *stageOf) {
 			s.view.Unit.Peers[0].OpenIncident, s.view.Fencing = true, false
 		}, []string{"note open_recovery", "note no_fencing"}},

@@ -31,6 +31,8 @@ func (t *turn) takeBack() {
 	kept = kept && t.Rules.AutoReturn // it is ours to end
 	switch {
 	case !isForced && !isDisabled && !kept:
+		t.tellStale()
+		t.dropStale()
 		t.ended = true
 		return
 	case t.Unit.HostUnit != 0: // a host recovery has precedence
@@ -50,7 +52,7 @@ func (t *turn) takeBack() {
 	}
 	if !known { // Nova has forgotten the service: nothing is left to take back
 		for _, c := range t.ownClaims() {
-			if c.What == ha.WhatForcedDown || c.What == ha.WhatDisabled {
+			if c.What == ha.WhatForcedDown || c.What == ha.WhatDisabled || c.What == ha.WhatOrder {
 				t.dropClaim(c)
 			}
 		}
@@ -60,8 +62,15 @@ func (t *turn) takeBack() {
 	}
 	t.trackHealth(svc)
 	back, how := t.isBack(forced, disabled)
+	if back || isForced && !svc.ForcedDown {
+		t.tellStale()
+		if !isForced {
+			t.dropStale()
+		}
+	}
 	if isForced && !svc.ForcedDown && t.certain(forced) {
 		t.dropClaim(forced)
+		t.dropStale()
 		t.log("", "forced_down of %s is gone", svc.Host)
 		isForced = false
 	}
@@ -183,6 +192,7 @@ func (t *turn) tookBack(o ha.Outcome) {
 		if c, have := t.claim(t.Unit.HostUUID, ha.WhatForcedDown, ha.ReasonRecovery); have {
 			t.dropClaim(c)
 		}
+		t.dropStale()
 		t.rec.HeldWhy = ""
 		delete(t.Memory.Since, "taking back")
 	case class == "":

@@ -76,6 +76,53 @@ func TestTakeBackByStarted(t *testing.T) {
 	}
 }
 
+// Orders that lie in its queue are told of before forced_down is taken back, and are no concern afterwards.
+func TestTakeBackTellsOfOrdersInTheQueue(t *testing.T) {
+	order := func(w *world, instance string) {
+		w.unit.Claims = append(w.unit.Claims, ha.Claim{HostUUID: w.unit.HostUUID, What: ha.WhatOrder, Reason: ha.ReasonRecovery, Detail: instance, Prior: "7", WorkID: 98, Since: born})
+	}
+	const told = "host compute-1 is coming back with evacuate orders from before it died"
+	for name, c := range map[string]struct {
+		set  func(*world)
+		acts []string
+	}{
+		"reported STARTED": {func(w *world) { w.live(failedHost); w.reportStarted() }, []string{"service compute-1 up"}},
+		"an operator ends its maintenance before it is started": {func(w *world) { w.unit.Host.OnMaintenance = false }, []string{"service compute-1 up"}},
+		"cleared by somebody else":                              {func(w *world) { w.service(failedHost).ForcedDown = false }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := away(t)
+			order(w, "i2")
+			order(w, "i1")
+			w.run(10 * time.Minute)
+			if w.wrote(ha.EntryAlarm, "") != 0 {
+				t.Error("alarm while it is away")
+			}
+			w.comes(0, func() { c.set(w) })
+			w.script = func(ha.Act) *reply {
+				if w.wrote(ha.EntryAlarm, told) != 1 {
+					t.Error("not told before")
+				}
+				return nil
+			}
+			w.run(3 * time.Minute)
+			w.acts(c.acts...)
+			if w.wrote(ha.EntryAlarm, told) != 1 || w.wrote(ha.EntryAlarm, "purge_queue -p VHOST compute.compute-1); else look where these instances run: i1, i2") != 1 || w.claims() != kept {
+				t.Errorf("claims %s\n%s", w.claims(), w.story())
+			}
+		})
+	}
+	t.Run("of a host that salvor did not force down", func(t *testing.T) {
+		w := away(t)
+		w.unit.Claims = nil
+		order(w, "i1")
+		w.toEnd(time.Second)
+		if w.wrote(ha.EntryAlarm, told) != 1 || w.claims() != "" {
+			t.Errorf("claims %s\n%s", w.claims(), w.story())
+		}
+	})
+}
+
 // A STARTED from before the claim says nothing.
 func TestTakeBackNotByAnOlderStarted(t *testing.T) {
 	w := away(t)

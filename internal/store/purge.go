@@ -29,7 +29,7 @@ type purging struct {
 }
 
 // Purge removes for good what is older than ageDays (contract section 11): ended notifications by updated_at, with their
-// vmoves, journal and units of work; deleted hosts, segments and vmoves by deleted_at; cleared and ended episodes, with runs and items, and
+// vmoves, journal and units of work; deleted hosts, segments and vmoves by deleted_at, with all that was known of them; cleared and ended episodes, with runs and items, and
 // ended transfers by their end; unshipped messages by their age. At most maxRows in all, -1 for no bound; what hangs on a notification or an
 // episode is not counted. It works in small transactions and returns what it removed, also with an error.
 func (s *Store) Purge(ctx context.Context, ageDays, maxRows int) (removed rules.Purged, err error) {
@@ -47,7 +47,7 @@ func (s *Store) Purge(ctx context.Context, ageDays, maxRows int) (removed rules.
 		counted bool
 		batch   func(context.Context, bun.Tx, *purging) error
 	}{
-		{true, purgeNotifications}, {true, purgeHosts}, {true, purgeSegments}, {true, purgeVMoves}, {true, purgeEpisodes}, {true, purgeTransfers},
+		{true, purgeNotifications}, {true, s.purgeHosts}, {false, s.purgeStrays}, {true, purgeSegments}, {true, purgeVMoves}, {true, purgeEpisodes}, {true, purgeTransfers},
 		{false, purgeUnits}, {false, purgeOutbox},
 	} {
 		p := purging{now: now, before: now.AddDate(0, 0, -ageDays), more: true}
@@ -129,20 +129,6 @@ func purgeNotifications(ctx context.Context, tx bun.Tx, p *purging) error {
 		removal{"DELETE FROM notifications WHERE id IN (?)", ids, &p.got.Notifications})
 }
 
-// purgeHosts leaves a deleted host that is still worked on: what salvor changed of it in Nova is yet to be taken back.
-func purgeHosts(ctx context.Context, tx bun.Tx, p *purging) error {
-	var rows []named
-	err := tx.NewRaw("SELECT h.id, h.uuid FROM hosts AS h WHERE h.deleted <> 0 AND h.deleted_at < ? "+
-		"AND NOT EXISTS (SELECT 1 FROM work AS w WHERE w.host_uuid = h.uuid AND w.ended = 0) LIMIT ?", literal(p.before), p.size).Scan(ctx, &rows)
-	if err != nil || len(rows) == 0 {
-		return err
-	}
-	ids, uuids := p.took(rows)
-	return remove(ctx, tx,
-		removal{"DELETE FROM claims WHERE host_uuid IN (?)", uuids, &p.got.Claims},
-		removal{"DELETE FROM hosts WHERE id IN (?)", ids, &p.got.Hosts})
-}
-
 func purgeSegments(ctx context.Context, tx bun.Tx, p *purging) error {
 	var rows []named
 	err := tx.NewRaw("SELECT s.id, s.uuid FROM failover_segments AS s WHERE s.deleted <> 0 AND s.deleted_at < ? "+
@@ -150,8 +136,12 @@ func purgeSegments(ctx context.Context, tx bun.Tx, p *purging) error {
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	ids, _ := p.took(rows)
-	return remove(ctx, tx, removal{"DELETE FROM failover_segments WHERE id IN (?)", ids, &p.got.Segments})
+	ids, uuids := p.took(rows)
+	along := 0
+	return remove(ctx, tx,
+		removal{"DELETE FROM storage_actions WHERE segment_uuid IN (?)", uuids, &along},
+		removal{"DELETE FROM pauses WHERE scope IN (?)", uuids, &along},
+		removal{"DELETE FROM failover_segments WHERE id IN (?)", ids, &p.got.Segments})
 }
 
 func purgeVMoves(ctx context.Context, tx bun.Tx, p *purging) error {

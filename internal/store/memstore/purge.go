@@ -26,6 +26,10 @@ func (s *Store) Purge(ctx context.Context, ageDays, maxRows int) (removed rules.
 		}
 		for uuid, h := range t.hosts {
 			if !full() && h.deletedAt != nil && h.deletedAt.Before(before) && len(t.activeOn[uuid]) == 0 {
+				if !t.purgeCopies(uuid, &removed) {
+					removed.Kept++
+					continue
+				}
 				t.purgeHost(h, &removed)
 				delete(t.hosts, uuid)
 				removed.Hosts++
@@ -35,6 +39,8 @@ func (s *Store) Purge(ctx context.Context, ageDays, maxRows int) (removed rules.
 		for uuid, seg := range t.segments {
 			if !full() && seg.deletedAt != nil && seg.deletedAt.Before(before) && len(t.hostsOf[uuid]) == 0 {
 				delete(t.segments, uuid)
+				deleteKey(t, t.storage.actions, uuid)
+				deleteKey(t, t.pauses, uuid)
 				removed.Segments++
 				removed.Bounded++
 			}
@@ -99,7 +105,36 @@ func (t *tx) purgeHost(h *host, removed *rules.Purged) {
 		delete(t.claims, claimKey{c.HostUUID, c.What, c.Reason, c.Detail})
 	}
 	delete(t.claimsOn, h.UUID)
+	deleteKey(t, t.storage.health, h.UUID)
+	deleteKey(t, t.storage.agents, h.UUID)
+	deleteKey(t, t.blobs.domains, h.UUID)
 	t.hostsOf[h.SegmentUUID] = slices.DeleteFunc(t.hostsOf[h.SegmentUUID], func(e *host) bool { return e == h })
+}
+
+// purgeCopies removes a deleted host's copies of blobs that nobody needs to look for; it is false when others are left.
+func (t *tx) purgeCopies(host string, removed *rules.Purged) (all bool) {
+	all = true
+	for blob, list := range t.blobs.locations {
+		i := slices.IndexFunc(list, func(l ha.Location) bool { return l.HostUUID == host })
+		if i < 0 {
+			continue
+		}
+		b, known := t.blobs.blobs[blob]
+		elsewhere := slices.ContainsFunc(list, func(l ha.Location) bool {
+			_, err := t.liveHost(l.HostUUID)
+			return err == nil && l.State == ha.LocationPresent
+		})
+		if known && b.LostBy == "" && list[i].State != ha.LocationDropped && !elsewhere {
+			all = false
+			continue
+		}
+		t.wakeReplicator()
+		deleteKey(t, t.blobs.blobOf, list[i].ID)
+		putKey(t, t.blobs.locations, blob, slices.Delete(slices.Clone(list), i, i+1))
+		t.recount(blob)
+		removed.Copies++
+	}
+	return all
 }
 
 // purgeUnits removes ended take-backs, which have no notification to go with.

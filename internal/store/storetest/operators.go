@@ -241,6 +241,54 @@ func purgeStorage(f *fixture) {
 	}
 }
 
+// purgeHosts: with a deleted host goes what was known of it, but not while it may have the last copy of a blob.
+func purgeHosts(f *fixture) {
+	c := f.blobCloud(3)
+	spare, last := c.placed(2, 0, 1), c.placed(1, 0)
+	gone, other := c.hosts[0], c.hosts[2]
+	for _, h := range []ha.Host{gone, other} {
+		f.must(f.SetAgentKey(f.ctx, h.UUID, "hash", "alice", []byte("key")))
+		f.must(f.DeleteHost(f.ctx, h.SegmentUUID, h.UUID))
+	}
+	f.must(f.SetStorageAction(f.ctx, gone.SegmentUUID, "evacuate"))
+	for !f.load(f.fresh()).Now.After(f.load(f.fresh()).Now.Truncate(time.Second)) {
+		continue // what was deleted in this very second is not yet older than now
+	}
+	count := func(days int, want rules.Purged) {
+		f.Helper()
+		removed, err := f.Purge(f.ctx, days, -1)
+		f.must(err)
+		equal(f, "what was removed", removed, want)
+	}
+	count(1, rules.Purged{}) // too young
+	count(0, rules.Purged{Hosts: 1, Copies: 1, Kept: 1, Bounded: 1})
+	at := func(b ha.Blob, hosts ...ha.Host) {
+		f.Helper()
+		d := c.show(b)
+		if len(d.Locations) != len(hosts) {
+			f.Fatalf("locations are %+v", d.Locations)
+		}
+		for i, h := range hosts {
+			equal(f, "host of a copy", d.Hosts[d.Locations[i].HostUUID], h.Name)
+		}
+	}
+	at(spare, c.hosts[1])
+	at(last, gone) // by its name it can be found
+	a, err := f.Agent(f.ctx, other.UUID)
+	f.must(err)
+	equal(f, "who speaks for a host that is no more", a, ha.Agent{})
+	a, err = f.Agent(f.ctx, gone.UUID)
+	f.must(err)
+	equal(f, "the key of one that was kept", a.KeyHash, "hash")
+	c.pass()
+	equal(f, "the blob's state", c.show(last).Durability, ha.DurabilityAtRisk)
+	f.must(f.LoseBlob(f.ctx, last.UUID, "op"))
+	count(0, rules.Purged{Hosts: 1, Copies: 1, Bounded: 1})
+	at(last)
+	count(0, rules.Purged{})
+	equal(f, "the blob's state", c.show(last).Durability, ha.DurabilityLost)
+}
+
 // broken has a host's disk fail, and returns its episode.
 func (c *blobCloud) broken(host int) string {
 	c.Helper()

@@ -85,7 +85,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 		{"BlobCatalogue", blobCatalogue}, {"BlobCopied", blobCopied}, {"BlobStalePlan", blobStalePlan}, {"BlobDropsCount", blobDropsCount}, {"BlobRehashed", blobRehashed},
 		{"BlobSuspected", blobSuspected}, {"BlobReports", blobReports}, {"BlobFailures", blobFailures},
 		{"Wishes", wishes}, {"WishesOfEnded", wishesOfEnded}, {"RetryMove", retryMove},
-		{"Purge", purge}, {"PurgeBounds", purgeBounds}, {"PurgeStorage", purgeStorage}, {"Texts", texts}, {"Times", times}, {"EndedContext", endedContext},
+		{"Purge", purge}, {"PurgeBounds", purgeBounds}, {"PurgeStorage", purgeStorage}, {"PurgeHosts", purgeHosts}, {"Texts", texts}, {"Times", times}, {"EndedContext", endedContext},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			open := fresh(t)

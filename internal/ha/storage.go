@@ -244,6 +244,8 @@ type SetEpisode struct {
 	Waiting string
 	Service ServiceClaim
 	Ended   bool
+	// ClearedBy also clears an open episode, in that name: of a host that no operator can name any more. "": it stays as it is.
+	ClearedBy string
 }
 
 // PutRun writes a run. One that was stopped by a clear meanwhile makes the commit fail with ErrStale.

@@ -21,6 +21,9 @@ func (u *Unit) applyStorage(c Change) {
 				if c.Ended && e.EndedAt == nil {
 					e.EndedAt = &u.Now
 				}
+				if c.ClearedBy != "" && e.ClearedAt == nil {
+					e.ClearedAt, e.ClearedBy = &u.Now, c.ClearedBy
+				}
 				st.Episodes[i] = e
 			}
 		}

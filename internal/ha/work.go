@@ -132,10 +132,12 @@ type Unit struct {
 	Queue   []Notification
 	Segment Segment
 	Host    Host
-	Peers   []Peer // every live host of the segment, this one included
-	Moves   []VMove
-	Claims  []Claim // of this host, and those that this unit made elsewhere (a reserved host enabled, an aggregate joined)
-	Open    []Entry // intents without an outcome
+	// HostDeleted says that the host was deleted from salvor meanwhile.
+	HostDeleted bool
+	Peers       []Peer // every live host of the segment, this one included
+	Moves       []VMove
+	Claims      []Claim // of this host, and those that this unit made elsewhere (a reserved host enabled, an aggregate joined)
+	Open        []Entry // intents without an outcome
 	// RecentStarts are the host recoveries started in this segment in the last minute, this one not counted.
 	RecentStarts int
 	// Earlier are the starts of the latest units of this key that have ended, newest first, at most 100: of an instance, its restarts.

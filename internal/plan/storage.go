@@ -52,7 +52,11 @@ func Storage(v View) Decision {
 	for _, o := range t.Results {
 		s.digest(o)
 	}
-	s.episodes()
+	if s.Unit.HostDeleted {
+		s.endDeleted()
+	} else {
+		s.episodes()
+	}
 	s.write(*v.Unit.Storage)
 	return t.decision()
 }
@@ -284,7 +288,11 @@ func (s *storage) write(was ha.StorageUnit) {
 	for i, e := range s.st.Episodes {
 		w := was.Episodes[i]
 		if e.Braked != w.Braked || e.Waiting != w.Waiting || e.Service != w.Service || (e.EndedAt == nil) != (w.EndedAt == nil) {
-			s.change(ha.SetEpisode{UUID: e.UUID, Braked: e.Braked, Waiting: e.Waiting, Service: e.Service, Ended: e.EndedAt != nil})
+			c := ha.SetEpisode{UUID: e.UUID, Braked: e.Braked, Waiting: e.Waiting, Service: e.Service, Ended: e.EndedAt != nil}
+			if w.Open() && !e.Open() {
+				c.ClearedBy = e.ClearedBy
+			}
+			s.change(c)
 		}
 	}
 	for i, r := range s.st.Runs {

@@ -124,6 +124,45 @@ func TestStorageEvacuatesOnlyAHostThatWasSeenOff(t *testing.T) {
 	}
 }
 
+// A host that was deleted from salvor: its episodes end, cleared, its runs stop, and what is left in Nova is told.
+func TestStorageOfADeletedHost(t *testing.T) {
+	v := failing()
+	v.Unit.HostDeleted = true
+	v.Unit.Claims = []ha.Claim{{HostUUID: v.Unit.HostUUID, What: ha.WhatDisabled, Reason: ha.ReasonStorage, Detail: plan.StorageReason, Prior: "enabled"}}
+	v.Unit.Now = v.Now.Add(time.Second)
+	if d := plan.Storage(v); d.Ended || len(d.Acts) > 0 || len(d.Looks) != 1 {
+		t.Fatalf("before it has looked at Nova: %+v", d)
+	}
+	v.Unit.Now = v.Now
+	v.Facts.Services.Value[0].DisabledReason = plan.StorageReason
+	d := plan.Storage(v)
+	if !d.Ended || len(d.Acts) > 0 {
+		t.Fatalf("%+v", d)
+	}
+	ends, stops, drops, told := 0, 0, 0, 0
+	for _, c := range d.Changes {
+		switch c := c.(type) {
+		case ha.SetEpisode:
+			if c.Ended && c.ClearedBy == "salvor: the host was deleted" {
+				ends++
+			}
+		case ha.PutRun:
+			if c.Run.State == ha.RunStopped {
+				stops++
+			}
+		case ha.DropClaim:
+			drops++
+		case ha.Write:
+			if c.Entry.Kind == ha.EntryAlarm && strings.Contains(c.Entry.Text, "leaves in Nova: disabled ("+plan.StorageReason+")") {
+				told++
+			}
+		}
+	}
+	if ends != 1 || stops != 1 || drops != 1 || told != 1 {
+		t.Errorf("ended %d, stopped %d, dropped %d, told %d: %+v", ends, stops, drops, told, d.Changes)
+	}
+}
+
 func TestStorageOutlook(t *testing.T) {
 	for _, c := range []struct {
 		state, task string

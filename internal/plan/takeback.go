@@ -40,6 +40,9 @@ func (t *turn) takeBack() {
 		return
 	case len(t.acting) > 0:
 		return
+	case t.Unit.HostDeleted:
+		t.takeBackOfDeleted()
+		return
 	}
 	if t.Facts.Services.At.IsZero() {
 		t.look(LookServices, "")

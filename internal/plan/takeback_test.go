@@ -123,6 +123,48 @@ func TestTakeBackTellsOfOrdersInTheQueue(t *testing.T) {
 	})
 }
 
+// A host that was deleted from salvor: its take-back ends, and tells what is left in Nova; nothing is changed there.
+func TestTakeBackOfADeletedHost(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  func(*world)
+		left string // "": nothing
+	}{
+		"away": {func(w *world) {}, "forced_down, disabled (salvor: host failed). If it is in service again: openstack compute service set --up compute-1 nova-compute; " +
+			"openstack compute service set --enable compute-1 nova-compute"},
+		"alive again":      {func(w *world) { w.live(failedHost) }, "forced_down, disabled (salvor: host failed)"},
+		"up, and disabled": {func(w *world) { w.service(failedHost).ForcedDown = false }, "leaves in Nova: disabled (salvor: host failed). If"},
+		"as somebody else wants it": {func(w *world) {
+			w.service(failedHost).ForcedDown, w.service(failedHost).DisabledReason = false, "new kernel"
+		}, ""},
+		"with orders in its queue": {func(w *world) {
+			w.services[2].ForcedDown, w.services[2].Enabled = false, true
+			w.unit.Claims = append(w.unit.Claims, ha.Claim{HostUUID: w.unit.HostUUID, What: ha.WhatOrder, Reason: ha.ReasonRecovery, Detail: "i1"})
+		}, "evacuate orders in its queue (i1). If it is in service again: rabbitmqctl purge_queue"},
+		"gone from Nova": {func(w *world) {
+			w.services = slices.DeleteFunc(w.services, func(s ha.Service) bool { return s.Host == failedHost })
+		}, ""},
+		"Nova is away at first": {func(w *world) {
+			w.away = broken()
+			w.at(10*time.Minute, func() { w.away = nil })
+		}, "forced_down, disabled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := away(t)
+			w.unit.HostDeleted, w.unit.Peers = true, nil
+			c.set(w)
+			w.toEnd(12 * time.Minute)
+			w.acts()
+			alarms := 0
+			if c.left != "" {
+				alarms = 1
+			}
+			if w.wrote(ha.EntryAlarm, "") != alarms || w.wrote(ha.EntryAlarm, c.left) != alarms || w.claims() != "" {
+				t.Errorf("claims %s\n%s", w.claims(), w.story())
+			}
+		})
+	}
+}
+
 // A STARTED from before the claim says nothing.
 func TestTakeBackNotByAnOlderStarted(t *testing.T) {
 	w := away(t)

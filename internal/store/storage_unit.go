@@ -141,12 +141,16 @@ func (c *commit) setEpisode(ctx context.Context, ch ha.SetEpisode) error {
 		return &ha.NotFoundError{Kind: ha.KindEpisode, ID: ch.UUID}
 	}
 	e := row.episode()
+	open := e.Open()
 	rules.SetEpisode(&e, ch, c.now)
 	// What the api writes is not written here; an operator's word about the brakes that came meanwhile stands.
 	query := "UPDATE episodes SET waiting = ?, service = ?, braked = CASE WHEN waived_by = '' THEN ? ELSE braked END"
 	args := []any{e.Waiting, e.Service, e.Braked}
 	if ch.Ended {
 		query, args = query+", ended_at = ?, ended = id", append(args, literal(c.now))
+	}
+	if open && !e.Open() {
+		query, args = query+", cleared_at = ?, cleared_by = ?, cleared = id", append(args, literal(c.now), e.ClearedBy)
 	}
 	return c.exec(ctx, query+" WHERE uuid = ?", append(args, ch.UUID)...)
 }

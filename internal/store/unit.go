@@ -52,7 +52,7 @@ func (s *Store) loadSegmentAndHost(ctx context.Context, tx bun.Tx, u *ha.Unit) e
 		return err
 	}
 	if host != nil {
-		u.Host = host.host()
+		u.Host, u.HostDeleted = host.host(), host.Deleted != 0
 	}
 	return nil
 }

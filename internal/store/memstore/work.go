@@ -192,7 +192,7 @@ func (t *tx) load(w *work) ha.Unit {
 		u.Segment.Pause = t.pauseOf(w.SegmentUUID)
 	}
 	if h := t.hosts[w.HostUUID]; h != nil {
-		u.Host = h.Host
+		u.Host, u.HostDeleted = h.Host, h.deletedAt != nil
 	}
 	if n := t.notes[w.NotificationUUID]; n != nil {
 		u.Notification, u.Age = n.Notification, t.now.Sub(n.CreatedAt)

@@ -216,6 +216,9 @@ func SetEpisode(e *ha.Episode, c ha.SetEpisode, now time.Time) {
 	if c.Ended && e.EndedAt == nil {
 		e.EndedAt = &now
 	}
+	if c.ClearedBy != "" && e.ClearedAt == nil {
+		e.ClearedAt, e.ClearedBy = &now, Name(c.ClearedBy)
+	}
 }
 
 // JoinKinds and SplitKinds are how kinds are stored.

@@ -67,16 +67,25 @@ func unitIsWhole(f *fixture) {
 	equal(f, "the queue's length", len(f.load(l2).Queue), 1)
 }
 
-// unitOfDeleted: the host and the segment may be deleted while their take-back goes on.
+// unitOfDeleted: the host and the segment may be deleted while their take-back goes on, and a cascade of the host's storage.
 func unitOfDeleted(f *fixture) {
 	h, n, l := f.incident()
+	equal(f, "the host is deleted", f.load(l).HostDeleted, false)
+	e, err := f.FailStorage(f.ctx, ha.Fail{HostUUID: h.UUID, EpisodeUUID: id(), Radius: []ha.ObjectKind{ha.ObjectInstance}, By: "op"})
+	f.must(err)
 	f.commit(l, ha.StartUnit{Kind: ha.UnitTakeBack, HostUUID: h.UUID, SegmentUUID: h.SegmentUUID},
 		ha.PutClaim{Claim: ha.Claim{HostUUID: h.UUID, What: ha.WhatForcedDown, Reason: ha.ReasonRecovery}})
 	f.end(l, n, ha.StatusFinished)
 	f.must(f.DeleteSegment(f.ctx, h.SegmentUUID))
+	sl, su := f.storageUnit("b", h)
+	equal(f, "the host of the cascade is deleted", su.HostDeleted, true)
+	f.commit(sl, ha.SetEpisode{UUID: e.UUID, Ended: true, ClearedBy: "salvor"}, ha.EndUnit{})
+	if d, err := f.Episode(f.ctx, e.UUID); err != nil || d.ClearedAt == nil || d.ClearedBy != "salvor" || d.EndedAt == nil {
+		f.Fatalf("the episode is %+v, %v", d.Episode, err)
+	}
 	tb := f.poll("b").Units[0]
 	_, u := f.takeOver("b", ha.Lease{WorkID: tb.WorkID, Epoch: tb.Epoch, Beat: tb.Beat})
-	if u.Host.Name != h.Name || u.Segment.UUID != h.SegmentUUID || len(u.Claims) != 1 || len(u.Peers) != 0 {
+	if u.Host.Name != h.Name || !u.HostDeleted || u.Segment.UUID != h.SegmentUUID || len(u.Claims) != 1 || len(u.Peers) != 0 {
 		f.Fatalf("unit of a deleted host is %+v", u)
 	}
 	if u.NotificationUUID != "" || u.Notification.UUID != "" || u.Age != 0 || len(u.Queue) != 0 {

@@ -31,6 +31,8 @@ const (
 	noRoom = 30 * time.Second
 	// crowdedOut is how soon a blob that the limits let wait is looked at again when others wait behind it.
 	crowdedOut = 3 * time.Second
+	// itsTurn is how soon it is looked at again otherwise: with the next pass.
+	itsTurn = 250 * time.Millisecond
 	// After a transfer has failed the next one waits, longer each time.
 	backOffFirst = 2 * time.Second
 	backOffMost  = 10 * time.Minute
@@ -129,6 +131,11 @@ func (p *pass) release(t ha.Transfer) {
 	if h := p.hosts[t.From]; h != nil {
 		h.from--
 	}
+}
+
+// full reports whether the limits let no copy begin, of whatever blob.
+func (p *pass) full() bool {
+	return p.running >= p.rules.Total || !slices.ContainsFunc(p.order, func(h *host) bool { return h.takes() && h.to < p.rules.PerTarget })
 }
 
 // gives reports whether a host's agent can be asked for a copy that counts.

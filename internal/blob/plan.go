@@ -37,12 +37,15 @@ func (p *pass) blob(b ha.BlobState, due bool) (c ha.PlanBlob, write bool) {
 	if !o.waits {
 		return o.plan, due || differs
 	}
-	// It stays due, and so first in line, unless others wait behind it that could go.
-	if due && !differs && (!p.crowded || p.running >= p.rules.Total) {
-		return o.plan, false
+	// It is looked at again with the next pass, unless others wait behind it that could go.
+	again := crowdedOut
+	if !p.crowded || p.full() {
+		if again = itsTurn; due && !differs {
+			return o.plan, false
+		}
 	}
 	if o.plan.Again == 0 {
-		o.plan.Again = crowdedOut
+		o.plan.Again = again
 	}
 	return o.plan, due || differs
 }

@@ -252,3 +252,36 @@ func TestTenThousandBlobs(t *testing.T) {
 		t.Errorf("a pass took %s", took)
 	}
 }
+
+// TestWaitingForItsTurn: a blob that the limits let wait goes with the next pass, unless others could go before it.
+func TestWaitingForItsTurn(t *testing.T) {
+	one := Rules{Total: 9, PerSource: 9, PerTarget: 1, Grace: time.Hour}
+	running := ha.Transfer{UUID: "x", BlobUUID: "other", From: "a", To: "b", State: ha.TransferRunning, Size: 100, StartedAt: long, MovedAt: now}
+	two, three := []ha.BlobHost{at("a"), at("b")}, []ha.BlobHost{at("a"), at("b"), at("c")}
+	here := []ha.Location{loc(1, "a", ha.LocationPresent)}
+	for _, c := range []struct {
+		name  string
+		hosts []ha.BlobHost
+		at    []ha.Location
+		more  bool
+		rules Rules
+		again time.Duration
+	}{
+		{"nobody waits behind it", two, here, false, one, itsTurn},
+		{"nor could those go who do", two, here, true, Rules{Total: 1, PerSource: 9, PerTarget: 9, Grace: time.Hour}, itsTurn},
+		{"one who does could: to the host that has it", two, here, true, one, crowdedOut},
+		{"another host is free for them", three, append(here, loc(2, "c", ha.LocationQuarantined)), true, one, crowdedOut},
+	} {
+		b := blobOf(2, c.at...)
+		d := Decide(ha.BlobWork{Hosts: c.hosts, Due: []ha.BlobState{b}, Running: []ha.Transfer{running}, More: c.more}, c.rules, now, func() string { return "new" })
+		p, is := d.Changes[0].(ha.PlanBlob)
+		if !is || len(p.Start) > 0 || p.Again != c.again || p.Why != "it waits for its turn: as much is being copied as the limits allow" {
+			t.Errorf("%s: %+v, want it again after %s", c.name, d.Changes, c.again)
+		}
+		b.Durability, b.Copies, b.Why = ha.DurabilityUnder, 1, p.Why
+		d = Decide(ha.BlobWork{Hosts: c.hosts, Due: []ha.BlobState{b}, Running: []ha.Transfer{running}, More: c.more}, c.rules, now, func() string { return "new" })
+		if _, writes := d.Changes[0].(ha.PlanBlob); writes != (c.again == crowdedOut) {
+			t.Errorf("%s: the second look writes %+v", c.name, d.Changes)
+		}
+	}
+}

@@ -63,11 +63,12 @@ func (s *Store) loadBlobs(ctx context.Context, tx bun.Tx, u *ha.Unit) error {
 		return nil
 	}
 	w := &ha.BlobWork{}
-	due, err := s.dueBlobs(ctx, tx)
+	due, err := s.dueBlobs(ctx, tx, rules.DuePage+1) // one more tells whether there are more
 	if err != nil {
 		return err
 	}
-	w.More = len(due) >= rules.DuePage
+	w.More = len(due) > rules.DuePage
+	due = due[:min(len(due), rules.DuePage)]
 	var cursor int64
 	var sweeps []int64
 	if err := tx.NewRaw("SELECT sweep_cursor FROM blob_sweep WHERE id = 1").Scan(ctx, &sweeps); err != nil {
@@ -99,16 +100,16 @@ func (s *Store) loadBlobs(ctx context.Context, tx bun.Tx, u *ha.Unit) error {
 
 // dueBlobs are those that need it most: fewest copies, in use, smallest. Then those whose time has come. Indexes: blobs_due_idx,
 // blobs_retry_idx.
-func (s *Store) dueBlobs(ctx context.Context, db bun.IDB) ([]blobRow, error) {
+func (s *Store) dueBlobs(ctx context.Context, db bun.IDB, limit int64) ([]blobRow, error) {
 	var rows, waited []blobRow
-	if err := db.NewSelect().Model(&rows).Where("due = 1").OrderExpr("due, copies, unused, size, id").Limit(rules.DuePage).Scan(ctx); err != nil {
+	if err := db.NewSelect().Model(&rows).Where("due = 1").OrderExpr("due, copies, unused, size, id").Limit(limit).Scan(ctx); err != nil {
 		return nil, err
 	}
-	left := rules.DuePage - len(rows)
+	left := limit - int64(len(rows))
 	if left == 0 {
 		return rows, nil
 	}
-	err := db.NewSelect().Model(&waited).Where("due = 0 AND retry_at <= ?", s.d.now()).OrderExpr("due, retry_at").Limit(int64(left)).Scan(ctx)
+	err := db.NewSelect().Model(&waited).Where("due = 0 AND retry_at <= ?", s.d.now()).OrderExpr("due, retry_at").Limit(left).Scan(ctx)
 	return append(rows, waited...), err
 }
 

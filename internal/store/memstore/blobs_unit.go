@@ -31,8 +31,8 @@ func (t *tx) loadBlobs(w *work, u *ha.Unit) {
 	})
 	slices.SortStableFunc(waited, func(a, b blobRow) int { return a.retry.Compare(b.retry) })
 	due = append(due, waited...)
+	b.More = len(due) > rules.DuePage
 	due = due[:min(len(due), rules.DuePage)]
-	b.More = len(due) == rules.DuePage
 	for _, r := range due {
 		b.Due = append(b.Due, t.blobState(r))
 	}

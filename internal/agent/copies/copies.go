@@ -39,6 +39,10 @@ const (
 	maxJobs = 2000
 )
 
+// keeping is how many copies are made durable at a time, for each one that arrives: the disk takes many together in hardly more time than one,
+// and the next copy need not wait for it.
+const keeping = 4
+
 // remembered is for how long an order that has ended and was told is not carried out again: an answer that was under way may still name it. One
 // that is still open then is carried out once more. doubted is between two looks at a directory in doubt.
 const (
@@ -46,11 +50,15 @@ const (
 	doubted    = 200 * time.Millisecond
 )
 
+// dropStands is for how long an order to drop a copy holds after the API has named it: what was surplus then may be the last good copy by now.
+const dropStands = 30 * time.Second
+
 // Copies are one host's.
 type Copies struct {
 	cfg   Config
 	store *Store
 	in    chan struct{} // slots
+	keep  chan struct{} // of copies that have arrived and are made durable
 	check chan struct{}
 	out   chan struct{}
 
@@ -81,7 +89,8 @@ func New(cfg Config) *Copies {
 		cfg.HTTP = &http.Client{}
 	}
 	return &Copies{
-		cfg: cfg, store: NewStore(cfg.Dir), in: make(chan struct{}, cfg.Parallel), check: make(chan struct{}, 1), out: make(chan struct{}, cfg.Serving),
+		cfg: cfg, store: NewStore(cfg.Dir), in: make(chan struct{}, cfg.Parallel),
+		keep: make(chan struct{}, keeping*cfg.Parallel), check: make(chan struct{}, 1), out: make(chan struct{}, cfg.Serving),
 		jobs: map[string]*job{}, news: map[string]news{}, room: make(chan struct{}), locks: map[string]*bolts{},
 	}
 }
@@ -129,6 +138,25 @@ func (c *Copies) SetOrders(orders []wire.AgentOrder) {
 			c.add(o)
 		}
 	}
+	c.withdraw(orders)
+}
+
+// withdraw forgets the orders to drop a copy that are open no more: the copy is needed again. They wait, perhaps for long, behind others.
+func (c *Copies) withdraw(orders []wire.AgentOrder) {
+	open := make(map[string]bool, len(orders))
+	for _, o := range orders {
+		open[o.ID] = true
+	}
+	for id, j := range c.jobs {
+		if j.kind != wire.OrderDrop || open[id] || j.ended() {
+			continue
+		}
+		delete(c.jobs, id)
+		j.end(errWithdrawn)
+		if j.stop != nil {
+			j.stop(errWithdrawn)
+		}
+	}
 }
 
 func (c *Copies) add(o wire.AgentOrder) {
@@ -156,6 +184,12 @@ func (c *Copies) begin(j *job) {
 		if err != nil && c.ctx.Err() != nil {
 			return // the agent stops: the order is still open
 		}
+		if errors.Is(err, errOld) {
+			c.mu.Lock()
+			delete(c.jobs, j.id) // if it is still open it comes again
+			c.mu.Unlock()
+			c.cfg.Stale()
+		}
 		j.end(err)
 		level := slog.LevelInfo
 		if err != nil {
@@ -169,7 +203,11 @@ func (c *Copies) begin(j *job) {
 // Busy reports whether there are orders that have not ended.
 func (c *Copies) Busy() bool { return c.open.Load() > 0 }
 
-var errCancelled = errors.New("cancelled")
+var (
+	errCancelled = errors.New("cancelled")
+	errWithdrawn = errors.New("withdrawn: the copy is not to be dropped any more")
+	errOld       = errors.New("not carried out: the API has not named this order for half a minute, so the copy may be needed again")
+)
 
 // cancel stops the copy with the order's id; where there is none it is done already. The order's end is that of the copy, which has failed.
 func (c *Copies) cancel(o wire.AgentOrder) {
@@ -195,12 +233,11 @@ func (c *Copies) carryOut(ctx context.Context, j *job) error {
 	if j.kind == wire.OrderCopy {
 		slots = c.in
 	}
-	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	free, err := enter(ctx, slots)
+	if err != nil {
+		return err
 	}
+	defer func() { free() }()
 	unlock, err := c.lock(ctx, j.blob)
 	if err != nil {
 		return err
@@ -211,7 +248,15 @@ func (c *Copies) carryOut(ctx context.Context, j *job) error {
 	}
 	switch j.kind {
 	case wire.OrderCopy:
-		return c.pull(ctx, j)
+		return c.pull(ctx, j, func() error { // it has arrived: the next one may
+			arrived := free
+			kept, err := enter(ctx, c.keep)
+			if err == nil {
+				free = kept
+				arrived()
+			}
+			return err
+		})
 	case wire.OrderVerify:
 		return c.verify(ctx, j)
 	case wire.OrderRestore:
@@ -220,6 +265,16 @@ func (c *Copies) carryOut(ctx context.Context, j *job) error {
 		return c.drop(j)
 	default:
 		return errors.New("an agent of this version does not know such an order")
+	}
+}
+
+// enter takes one of the slots.
+func enter(ctx context.Context, slots chan struct{}) (leave func(), err error) {
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 }
 
@@ -243,7 +298,14 @@ func (c *Copies) settled(ctx context.Context) error {
 	}
 }
 
+// drop unlinks a copy, while the order stands.
 func (c *Copies) drop(j *job) error {
+	switch {
+	case j.ended():
+		return errWithdrawn
+	case !j.stands():
+		return errOld
+	}
 	if err := c.store.drop(j.blob); err != nil {
 		return err
 	}

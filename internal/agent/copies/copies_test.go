@@ -247,6 +247,28 @@ func TestSourceDiesAtHalf(t *testing.T) {
 	}
 }
 
+// TestLargeCopies: what goes past the kernel's memory arrives whole too, whatever its size and wherever a source breaks.
+func TestLargeCopies(t *testing.T) {
+	for _, tt := range []struct{ size, broken int }{{large, large}, {large + 1, 4096}, {3*large + 4095, 700001}, {3 * large, large + 8192}} {
+		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			source := open(t, there, t.TempDir(), nil)
+			content := lay(t, source.store.dir, blobA, tt.size)
+			var asked []string
+			dying := from(t, source, blobA)
+			dying.Host, dying.URL = "aaaaaaaa-0000-4000-8000-000000000003", breaking(t, source, int64(tt.broken), &asked).URL
+			target := open(t, here, t.TempDir(), nil)
+			target.SetOrders([]wire.AgentOrder{order("t1", blobA, content, dying, from(t, source, blobA))})
+			if end, _ := target.ended(t, "t1"); end.State != "done" {
+				t.Fatalf("%+v", end)
+			}
+			holds(t, target.file(blobA, ""), content)
+			if _, fetched := target.Moved(); fetched != int64(tt.size) {
+				t.Errorf("%d bytes were fetched", fetched)
+			}
+		})
+	}
+}
+
 // TestARestartGoesOnWhereItBroke: also the bytes that an earlier agent has fetched are not fetched again.
 func TestARestartGoesOnWhereItBroke(t *testing.T) {
 	source := open(t, there, t.TempDir(), nil)
@@ -368,10 +390,11 @@ func TestByteFlippedAtRest(t *testing.T) {
 	p.word(t, blobA, "present")
 	flipped := bytes.Clone(content)
 	flipped[5] ^= 1
-	put(t, p.file(blobA, ""), flipped)
-	if w := p.word(t, blobA, "corrupt"); w.SHA256 != sum(flipped) {
-		t.Errorf("%+v", w)
+	put(t, p.file(blobA, "")+".flipped", flipped)
+	if err := os.Rename(p.file(blobA, "")+".flipped", p.file(blobA, "")); err != nil { // at once: the background looks all the time
+		t.Fatal(err)
 	}
+	p.word(t, blobA, "corrupt") // with its sum, or, when the next pass has spoken already, without
 	gone(t, p.file(blobA, ""))
 	holds(t, p.file(blobA, quarantineEnd), flipped)
 
@@ -555,6 +578,51 @@ func TestABlobsIDBecomesNoPath(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestADropThatIsOpenNoMore: an order to drop a copy that waits is not carried out when the API names it no more, nor when nobody has heard of
+// it for long; named again, it is.
+func TestADropThatIsOpenNoMore(t *testing.T) {
+	var asked atomic.Int64
+	p := open(t, here, t.TempDir(), func(c *Config) { c.Stale = func() { asked.Add(1) } })
+	content := lay(t, p.store.dir, blobA, 1000)
+	doubt := ErrDoubt
+	drop := wire.AgentOrder{ID: "d1", Kind: wire.OrderDrop, Blob: blobA}
+	job := func() *job {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.jobs["d1"]
+	}
+	for _, how := range []string{"withdrawn", "old"} {
+		p.ready.Store(&doubt)
+		p.SetOrders([]wire.AgentOrder{drop})
+		await(t, "it is begun", func() bool { return p.Busy() })
+		switch j := job(); how {
+		case "withdrawn":
+			p.SetOrders(nil)
+		case "old":
+			j.mu.Lock()
+			j.seen = j.seen.Add(-dropStands)
+			j.mu.Unlock()
+		}
+		p.ready.Store(nil)
+		await(t, "it has ended", func() bool { return !p.Busy() })
+		if job() != nil {
+			t.Errorf("%s: it is kept", how)
+		}
+		if b := p.Batch(1000); len(b.Transfers) != 0 {
+			t.Errorf("%s: it is told: %+v", how, b.Transfers)
+		}
+		holds(t, p.file(blobA, ""), content)
+	}
+	if asked.Load() != 1 {
+		t.Errorf("the orders were asked for %d times", asked.Load())
+	}
+	p.SetOrders([]wire.AgentOrder{drop})
+	if end, words := p.ended(t, "d1"); end.State != "done" || words[blobA].State != "missing" {
+		t.Errorf("%+v, %+v", end, words)
+	}
+	gone(t, p.file(blobA, ""))
 }
 
 // await waits for what another goroutine does with real connections and files.

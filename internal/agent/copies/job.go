@@ -27,10 +27,11 @@ type job struct {
 	endAt   time.Time
 	toldAt  time.Time // when its end was last told; zero: it is to be told
 	heard   bool      // it was told once
+	seen    time.Time // when the API last named it
 }
 
 func newJob(o wire.AgentOrder) *job {
-	return &job{id: o.ID, kind: o.Kind, blob: o.Blob, size: o.Size, sum: o.SHA256, sources: o.Sources, renewed: make(chan struct{}), state: "running"}
+	return &job{id: o.ID, kind: o.Kind, blob: o.Blob, size: o.Size, sum: o.SHA256, sources: o.Sources, renewed: make(chan struct{}), state: "running", seen: time.Now()}
 }
 
 func (j *job) ended() bool {
@@ -56,12 +57,19 @@ func (j *job) past() bool {
 func (j *job) renew(o wire.AgentOrder) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.toldAt = time.Time{}
+	j.toldAt, j.seen = time.Time{}, time.Now()
 	if len(o.Sources) > 0 && !slices.Equal(j.sources, o.Sources) {
 		j.sources = o.Sources
 		close(j.renewed)
 		j.renewed = make(chan struct{})
 	}
+}
+
+// stands reports whether the API has named it lately.
+func (j *job) stands() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return time.Since(j.seen) < dropStands
 }
 
 func (j *job) from() ([]wire.AgentSource, <-chan struct{}) {

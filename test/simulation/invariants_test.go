@@ -52,6 +52,10 @@ func (w *world) changed(lease ha.Lease, key string, c ha.Change) {
 		w.tell("notification %.8s %s: %s", c.UUID, c.Status, c.Message)
 	case ha.PutMove:
 		w.tell("move %.8s %s/%s %s record %d", c.Move.InstanceUUID, c.Move.Status, c.Move.Stage, deref(c.Move.Message), c.Move.Order.Record)
+	case ha.Write:
+		if c.Entry.Kind == ha.EntryAlarm {
+			w.tell("ALARM %s: %s", c.Entry.Task, c.Entry.Text)
+		}
 	case ha.PutClaim:
 		w.mu.Lock()
 		w.claims[w.hostOf[c.Claim.HostUUID]+" "+string(c.Claim.What)+" "+string(c.Claim.Reason)] = c.Claim

@@ -22,6 +22,21 @@ func dropCache(f *os.File) {
 	_, _, _ = syscall.Syscall6(syscall.SYS_FADVISE64, f.Fd(), 0, 0, dontNeed, 0, 0)
 }
 
+// setDirect has what is written to a file go past the kernel's memory, or no longer. Not all filesystems can.
+func setDirect(f *os.File, on bool) error {
+	flags, _, no := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), syscall.F_GETFL, 0)
+	if no == 0 {
+		if flags &^= syscall.O_DIRECT; on {
+			flags |= syscall.O_DIRECT
+		}
+		_, _, no = syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), syscall.F_SETFL, flags)
+	}
+	if no != 0 {
+		return no
+	}
+	return nil
+}
+
 func readOnlyError(err error) bool { return errors.Is(err, syscall.EROFS) }
 
 // freeBytes is what a file's filesystem has left for this process.

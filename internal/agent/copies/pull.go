@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,6 +24,7 @@ type puller struct {
 	j    *job
 	path string
 	file *os.File // the partial one
+	past bool     // what is written goes past the kernel's memory of files
 	hash hash.Hash
 	at   int64 // bytes that are there and hashed
 
@@ -40,8 +42,9 @@ type fatal struct{ error }
 
 func (f fatal) Unwrap() error { return f.error }
 
-// pull makes the copy, or fails. What has arrived before a failure stays for the next order, but for want of room.
-func (c *Copies) pull(ctx context.Context, j *job) error {
+// pull makes the copy, or fails. What has arrived before a failure stays for the next order, but for want of room. arrived is called when all
+// bytes are there and right, before they are made durable; its error ends the copy.
+func (c *Copies) pull(ctx context.Context, j *job, arrived func() error) error {
 	has, err := c.store.has(j.blob, j.size, j.sum)
 	if err != nil {
 		return err
@@ -61,6 +64,9 @@ func (c *Copies) pull(ctx context.Context, j *job) error {
 	defer p.file.Close()
 	if err := p.fetch(ctx); err != nil {
 		return p.noRoom(err)
+	}
+	if err := arrived(); err != nil {
+		return err
 	}
 	if err := c.cfg.Ready(); err != nil { // what was mounted when it began may be gone
 		return err
@@ -100,8 +106,17 @@ func (p *puller) open(ctx context.Context) error {
 		return err
 	}
 	p.j.bytes.Store(p.at)
+	// A large blob that passes through the kernel's memory is copied once more, and drives out what the host's instances have there.
+	p.past = p.j.size-p.at >= large && p.at%block == 0 && setDirect(f, true) == nil
 	return nil
 }
+
+// block is what a write past the kernel's memory is a multiple of, at a multiple of it in the file, and from a multiple of it in memory, as buffers
+// are; large is from how many bytes on that is done.
+const (
+	block = 4 << 10
+	large = 1 << 20
+)
 
 func (p *puller) hasRoom() error {
 	free, err := freeBytes(p.file)
@@ -309,28 +324,85 @@ func (p *puller) accept(s wire.AgentSource, resp *http.Response) error {
 	return fmt.Errorf("it answers %s: %s", resp.Status, strings.TrimSpace(string(text)))
 }
 
-// receive writes and hashes what comes.
-func (p *puller) receive(body io.Reader, stall *time.Timer) error {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	for p.at < p.j.size {
-		n, err := body.Read((*buf)[:min(int64(len(*buf)), p.j.size-p.at)])
-		if n > 0 {
-			stall.Reset(p.c.cfg.Stall)
-			if _, err := p.file.Write((*buf)[:n]); err != nil {
-				return fatal{fmt.Errorf("writing: %w", err)}
+// ahead is how many buffers a copy has: one is written while the next one fills.
+const ahead = 2
+
+// receive hashes and writes what comes, a buffer at a time, and what has come when the source breaks off.
+func (p *puller) receive(body io.Reader, stall *time.Timer) (err error) {
+	spare, full, wrote := make(chan []byte, ahead), make(chan []byte, ahead), make(chan error, 1)
+	var broken atomic.Bool
+	for range ahead {
+		buf := buffers.Get().(*[]byte)
+		defer buffers.Put(buf)
+		spare <- *buf
+	}
+	go func() { // ends before receive does
+		var failed error
+		for b := range full {
+			if failed == nil {
+				if failed = p.write(b); failed == nil {
+					p.j.bytes.Add(int64(len(b)))
+				}
+				broken.Store(failed != nil)
 			}
-			_, _ = p.hash.Write((*buf)[:n]) // never fails
-			p.at += int64(n)
-			p.j.bytes.Store(p.at)
-			p.c.fetched.Add(int64(n))
+			spare <- b[:cap(b)]
 		}
-		if err != nil && p.at < p.j.size {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
+		wrote <- failed
+	}()
+	at := p.at
+	for at < p.j.size && err == nil && !broken.Load() {
+		buf := <-spare
+		var n int
+		n, err = p.fill(buf[:min(int64(len(buf)), p.j.size-at)], body, stall)
+		full <- buf[:n]
+		at += int64(n)
+	}
+	close(full)
+	if err := <-wrote; err != nil {
+		return fatal{fmt.Errorf("writing: %w", err)}
+	}
+	p.at = at
+	switch {
+	case p.at == p.j.size:
+		return nil
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	default:
+		return err
+	}
+}
+
+// fill reads and hashes until buf is full or nothing more comes.
+func (p *puller) fill(buf []byte, body io.Reader, stall *time.Timer) (all int, err error) {
+	for all < len(buf) && err == nil {
+		var n int
+		n, err = body.Read(buf[all:])
+		if n == 0 {
+			continue
+		}
+		stall.Reset(p.c.cfg.Stall)
+		_, _ = p.hash.Write(buf[all : all+n]) // never fails
+		all += n
+		p.c.fetched.Add(int64(n))
+	}
+	return all, err
+}
+
+// write appends to the partial file. What goes past the kernel's memory must be whole blocks; with the first that are not that ends.
+func (p *puller) write(b []byte) error {
+	if p.past {
+		n, err := p.file.Write(b[:len(b)&^(block-1)])
+		if b = b[n:]; len(b) == 0 {
+			return nil
+		}
+		if err != nil && !errors.Is(err, syscall.EINVAL) { // else this filesystem has larger blocks
+			return err
+		}
+		p.past = false
+		if err := setDirect(p.file, false); err != nil {
 			return err
 		}
 	}
-	return nil
+	_, err := p.file.Write(b)
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -30,10 +31,18 @@ var ErrBadID = errors.New("it is no blob's id")
 
 // Store is the directory of one host's copies. All its calls may hang with the filesystem: they are made by workers of which there are
 // few.
-type Store struct{ dir string }
+type Store struct {
+	dir string
+
+	making sync.Mutex
+	made   int // directories, and one that an earlier process may have made
+
+	keeping sync.Mutex // taken before making
+	kept    int        // of those, that are durable
+}
 
 // NewStore returns the store in a directory; it touches nothing.
-func NewStore(dir string) *Store { return &Store{dir} }
+func NewStore(dir string) *Store { return &Store{dir: dir, made: 1} }
 
 // Dir is where the copies are.
 func (s *Store) Dir() string { return s.dir }
@@ -67,16 +76,35 @@ func (s *Store) open(blob, end string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// makePlace makes the directory of a blob, durable.
+// makePlace makes the directory of a blob. It is durable with the first copy in it.
 func (s *Store) makePlace(path string) error {
-	dir := filepath.Dir(path)
-	if err := os.Mkdir(dir, 0o750); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return nil
-		}
+	s.making.Lock()
+	defer s.making.Unlock()
+	err := os.Mkdir(filepath.Dir(path), 0o750)
+	if err == nil {
+		s.made++
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// keepPlaces makes the directories durable that were made since it was called last. Whoever comes meanwhile waits: his may be among them.
+func (s *Store) keepPlaces() error {
+	s.keeping.Lock()
+	defer s.keeping.Unlock()
+	s.making.Lock()
+	made := s.made
+	s.making.Unlock()
+	if s.kept == made {
+		return nil
+	}
+	if err := syncDir(s.dir); err != nil {
 		return err
 	}
-	return syncDir(s.dir)
+	s.kept = made
+	return nil
 }
 
 func syncDir(path string) error {
@@ -98,7 +126,10 @@ func (s *Store) commit(f *os.File, path, sum string) error {
 	if err := os.Rename(path+partialEnd, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	return s.keepPlaces()
 }
 
 // note writes what the copy should be, and when it was seen to be that. It need not outlive a crash: a copy without is hashed anew, and the

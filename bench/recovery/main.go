@@ -19,7 +19,6 @@ import (
 type options struct {
 	contest.Options
 	nova        string
-	masakari    bool
 	concurrency int
 }
 
@@ -48,7 +47,6 @@ func parse(args []string) (options, error) {
 	f := flag.NewFlagSet("recovery", flag.ContinueOnError)
 	o.Flags(f, 5)
 	f.StringVar(&o.nova, "nova", "both", "which Nova: sim, lab (a real one; root on Debian) or both")
-	f.BoolVar(&o.masakari, "masakari", false, "also measure Debian's Masakari on the lab, with its defaults (5 minutes a run, once) and at its best")
 	f.IntVar(&o.concurrency, "concurrency", 32, "the most calls to Nova at a time: salvor's nova_concurrency_max, and the bare loop's limit")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -111,16 +109,13 @@ func onCloud(ctx context.Context, o options, c contest.Cloud) ([]row, error) {
 			return newBare(ctx, c, o.concurrency)
 		}},
 	}
-	if c.Name() == "lab" && o.masakari {
-		entrants = append(entrants, contest.Masakaris(o.Runs, 1)...)
-	}
 	var rows []row
 	for _, count := range o.Instances {
 		all, err := contest.Race(ctx, c, count, o.Options, entrants...)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, row{cloud: c.Name(), count: count, salvor: all[0], bare: all[1], others: all[2:]})
+		rows = append(rows, row{cloud: c.Name(), count: count, salvor: all[0], bare: all[1]})
 	}
 	return rows, nil
 }

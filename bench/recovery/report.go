@@ -21,7 +21,6 @@ type row struct {
 	cloud        string
 	count        int
 	salvor, bare contest.Series
-	others       []contest.Series // without a goal
 }
 
 func (r row) ratio() float64 {
@@ -50,10 +49,10 @@ func print(w io.Writer, rows []row) bool {
 	var misses []string
 	for _, r := range rows {
 		misses = append(misses, r.verdict()...)
-		for _, s := range append([]contest.Series{r.salvor, r.bare}, r.others...) {
+		for _, s := range []contest.Series{r.salvor, r.bare} {
 			ratio, ownTime := "", "-"
 			if s.Who != r.bare.Who {
-				ratio, ownTime = fmt.Sprintf("%.2f", s.Median(contest.Moved)/r.bare.Median(contest.Moved)), s.Spread(contest.Own)
+				ratio, ownTime = fmt.Sprintf("%.2f", r.ratio()), s.Spread(contest.Own)
 			}
 			fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%.0f\n", r.cloud, r.count, s.Who, len(s.Samples),
 				s.Spread(contest.First), ownTime, s.Spread(contest.Moved), ratio, s.Spread(contest.Settled), s.Calls())

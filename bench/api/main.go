@@ -7,6 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +25,7 @@ type options struct {
 	round   time.Duration
 	only    string
 	against string
+	beside  string
 }
 
 // listed are the notifications that a list shows.
@@ -36,13 +39,15 @@ func main() {
 	f.DurationVar(&o.round, "round", 3*time.Second, "how long each round takes")
 	f.StringVar(&o.only, "request", "", "only those with this in their name")
 	f.StringVar(&o.against, "against", "4x1,8x1", "the processes and threads of each Masakari; \"\": none, and no verdict")
+	f.StringVar(&o.beside, "beside", "", "another binary of salvor, measured in turn with this source's, and no verdict: what a change did")
 	gauge.Parse(f)
+	runtime.GOMAXPROCS(1) // a second thread of the clients would have little to do but to wake and be woken
 	var results []result
 	skipped, ok := testkit.Alone("api", func(tb testing.TB) { results = measure(tb, o) })
 	switch {
 	case skipped != "":
 		fmt.Println(skipped)
-	case !ok || !report(os.Stdout, results):
+	case !ok || !report(os.Stdout, results, o.beside == ""):
 		os.Exit(1)
 	}
 }
@@ -81,7 +86,10 @@ func measure(tb testing.TB, o options) []result {
 	for i := range hosts {
 		hosts[i] = fmt.Sprintf("host-%d", i+1)
 	}
-	servers := []server{startSalvor(tb, database.Create(tb, "salvor"), hosts)}
+	servers := []server{startSalvor(tb, "", database.Create(tb, "salvor"), hosts)}
+	if o.beside != "" {
+		servers = append(servers, startSalvor(tb, o.beside, database.Create(tb, "beside"), hosts))
+	}
 	for size := range strings.SplitSeq(o.against, ",") {
 		if processes, threads, ok := strings.Cut(size, "x"); ok {
 			servers = append(servers, startMasakari(tb, database, hosts, processes, threads))
@@ -123,13 +131,18 @@ func measure(tb testing.TB, o options) []result {
 	return results
 }
 
-// startSalvor starts an api with its defaults, which writes its log to a file, as Masakari does.
-func startSalvor(tb testing.TB, url string, hosts []string) server {
+// startSalvor starts an api with its defaults, which writes its log to a file, as Masakari does. The program is a binary, "" for the
+// one of this source.
+func startSalvor(tb testing.TB, program, url string, hosts []string) server {
 	tb.Helper()
-	cluster := testkit.NewCluster(tb, url, len(hosts), "[DEFAULT]", "log_file = "+tb.TempDir()+"/salvor.log", "use_stderr = false")
+	cluster := testkit.NewClusterOf(tb, program, url, len(hosts), "[DEFAULT]", "log_file = "+tb.TempDir()+"/salvor.log", "use_stderr = false")
 	address := "127.0.0.1:" + gauge.FreePort(tb)
 	process := testkit.StartProgram(tb, cluster.Program, "api", "api", "--config-file", cluster.Conf, "--listen", address)
-	s := server{name: "salvor", url: "http://" + address, group: process.PID(), hosts: hosts}
+	name := "salvor"
+	if program != "" {
+		name = filepath.Base(program)
+	}
+	s := server{name: name, url: "http://" + address, group: process.PID(), hosts: hosts}
 	s.await(tb)
 	testkit.Register(tb, s.url, "auto", hosts...)
 	return s

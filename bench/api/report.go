@@ -52,8 +52,8 @@ func (r result) p99(contestant int) time.Duration {
 	return gauge.Quantile(all, 0.99)
 }
 
-// report writes the table and the verdict, and reports whether the goal was met.
-func report(w io.Writer, results []result) bool {
+// report writes the table and, if it may be judged, the verdict, and reports whether the goal was met.
+func report(w io.Writer, results []result, judged bool) bool {
 	fmt.Fprintln(w, "Medians; the ratio is salvor's rate to that one's in the same round, median (least–greatest). CPU time of one request in ms: api + database server + client.")
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -65,12 +65,12 @@ func report(w io.Writer, results []result) bool {
 			ratio, cpuRatio := "", ""
 			if i > 0 {
 				median, least, greatest := r.ratio(i)
-				ratio, cpuRatio = fmt.Sprintf("%.0f (%.0f–%.0f)", median, least, greatest), fmt.Sprintf("%.0f", r.cpuRatio(i))
+				ratio, cpuRatio = fmt.Sprintf("%.3g (%.3g–%.3g)", median, least, greatest), fmt.Sprintf("%.3g", r.cpuRatio(i))
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%.0f\t%.1f ms\t%.2f + %.2f + %.2f\t%s\n", r.request, name, ratio,
+			fmt.Fprintf(t, "%s\t%s\t%s\t%.0f\t%.1f ms\t%.3f + %.3f + %.3f\t%s\n", r.request, name, ratio,
 				gauge.Median(r.rounds, func(round []sample) float64 { return round[i].Rate }), gauge.Millis(r.p99(i)), r.cpu(i, 0), r.cpu(i, 1), r.cpu(i, 2), cpuRatio)
 		}
-		if len(r.names) > 1 {
+		if judged && len(r.names) > 1 {
 			compared = true
 			if worst := r.worst(); worst < goal {
 				misses = append(misses, fmt.Sprintf("%s: %.1f", r.request, worst))
@@ -81,7 +81,7 @@ func report(w io.Writer, results []result) bool {
 	fmt.Fprintln(w)
 	switch {
 	case !compared:
-		fmt.Fprintln(w, "salvor alone: no verdict")
+		fmt.Fprintln(w, "nothing but salvor measured, or two of it: no verdict")
 	case len(misses) > 0:
 		fmt.Fprintf(w, "MISSED: each ≥ %.0f × the rate of the faster Masakari: %s\n", goal, strings.Join(misses, "; "))
 	default:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -201,11 +202,10 @@ func (r *reader) sort(sorts map[string]ha.Field) []ha.Sort {
 			return nil
 		}
 	}
-	var order []ha.Sort
-	seen := map[ha.Field]bool{}
+	order := make([]ha.Sort, 0, len(keys)+2)
 	add := func(f ha.Field, dir string) {
-		if !seen[f] && !seen[ha.FieldID] { // behind a unique key nothing counts
-			seen[f] = true
+		// Behind a unique key nothing counts.
+		if !slices.ContainsFunc(order, func(s ha.Sort) bool { return s.Field == f || s.Field == ha.FieldID }) {
 			order = append(order, ha.Sort{Field: f, Desc: dir == "desc"})
 		}
 	}

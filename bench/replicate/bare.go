@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,16 +13,26 @@ import (
 	"sync"
 	"time"
 
+	"github.com/salvor-ha/salvor/internal/client"
 	"github.com/salvor-ha/salvor/internal/wire"
 )
 
-// bare copies what salvor has copied, from and to the same hosts' directories: a plain GET into a file, which is then made durable and renamed. No
-// hash, no order, no row.
-func (w *world) bare(r *result) {
+// copied is what salvor has copied since the store died.
+func (w *world) copied(affected int) []wire.BlobTransfer {
+	w.until("the ends of all transfers are told", time.Minute, func() (bool, string) { // the copies are told first
+		n := len(w.transfers("running"))
+		return n == 0, fmt.Sprint(n, " are not")
+	})
 	transfers := slices.DeleteFunc(w.transfers("done"), func(t wire.BlobTransfer) bool { return w.before[t.UUID] })
-	if len(transfers) < r.affected {
-		w.tb.Fatalf("%d transfers for %d blobs", len(transfers), r.affected)
+	if len(transfers) < affected {
+		w.tb.Fatalf("%d transfers for %d blobs", len(transfers), affected)
 	}
+	return transfers
+}
+
+// bare copies the same, from and to the same hosts' directories: a plain GET into a file, which is then made durable and renamed. No order, no row,
+// and no hash, unless asked.
+func (w *world) bare(transfers []wire.BlobTransfer, hashed bool) (took, computed time.Duration) {
 	queues := map[string]chan wire.BlobTransfer{}
 	for _, h := range w.hosts {
 		queues[h] = make(chan wire.BlobTransfer, len(transfers))
@@ -36,7 +48,7 @@ func (w *world) bare(r *result) {
 		close(queues[h])
 	}
 	w.coldCaches()
-	began, computed := time.Now(), cpu(os.Getpid())
+	began, before := time.Now(), cpu(os.Getpid())
 	var all sync.WaitGroup
 	failures := make(chan error, len(transfers))
 	for _, h := range w.hosts {
@@ -49,7 +61,7 @@ func (w *world) bare(r *result) {
 		for range w.o.parallel {
 			all.Go(func() {
 				for t := range queues[h] {
-					if err := fetch(sources[*t.Source]+"/"+t.BlobUUID[:2]+"/"+t.BlobUUID, filepath.Join(into, t.BlobUUID), t.Size); err != nil {
+					if err := fetch(sources[*t.Source]+"/"+t.BlobUUID[:2]+"/"+t.BlobUUID, filepath.Join(into, t.BlobUUID), w.blobs[t.BlobUUID], hashed); err != nil {
 						failures <- err
 					}
 				}
@@ -57,7 +69,7 @@ func (w *world) bare(r *result) {
 		}
 	}
 	all.Wait()
-	r.bare, r.bareCPU = time.Since(began), cpu(os.Getpid())-computed
+	took, computed = time.Since(began), cpu(os.Getpid())-before
 	for _, h := range w.hosts {
 		if err := os.RemoveAll(filepath.Join(w.dirs[h], "bare")); err != nil {
 			w.tb.Fatal(err)
@@ -68,10 +80,11 @@ func (w *world) bare(r *result) {
 		w.tb.Fatal(err)
 	default:
 	}
+	return took, computed
 }
 
 // fetch copies one file.
-func fetch(from, path string, size int64) error {
+func fetch(from, path string, b client.NewBlob, hashed bool) error {
 	resp, err := http.Get(from)
 	if err != nil {
 		return err
@@ -82,9 +95,16 @@ func fetch(from, path string, size int64) error {
 		return err
 	}
 	defer f.Close()
-	n, err := io.Copy(f, resp.Body)
-	if err == nil && n != size {
-		err = fmt.Errorf("%s: %d bytes instead of %d", from, n, size)
+	into, sum := io.Writer(f), sha256.New()
+	if hashed {
+		into = io.MultiWriter(f, sum)
+	}
+	n, err := io.Copy(into, resp.Body)
+	if err == nil && n != b.Size {
+		err = fmt.Errorf("%s: %d bytes instead of %d", from, n, b.Size)
+	}
+	if err == nil && hashed && hex.EncodeToString(sum.Sum(nil)) != b.SHA256 {
+		err = fmt.Errorf("%s: it is not the blob", from)
 	}
 	if err == nil {
 		err = f.Sync()

@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 	"github.com/salvor-ha/salvor/internal/client"
 	"github.com/salvor-ha/salvor/internal/testkit"
 	"github.com/salvor-ha/salvor/internal/wire"
@@ -34,21 +35,24 @@ type world struct {
 	dirs   map[string]string
 	confs  map[string]string
 	agents map[string]*testkit.Process
-	// control is the api and the engine.
-	control []*testkit.Process
-	blobs   map[string]client.NewBlob
-	before  map[string]bool // transfers that were done before the store died
+	server *testkit.Process
+	engine *testkit.Process
+	// database is the process id of its server, which is this measurement's alone.
+	database int
+	blobs    map[string]client.NewBlob
+	before   map[string]bool // transfers that were done before the store died
 }
 
 func measure(tb testing.TB, o options, r *result) {
-	cluster := testkit.NewCluster(tb, testkit.MariaDB(tb), o.agents)
+	database := gauge.MariaDB(tb)
+	cluster := testkit.NewCluster(tb, database.Create(tb, "salvor"), o.agents)
 	server, address := cluster.API("api")
 	engine, _ := cluster.Engine("engine")
 	api, err := client.New(client.Config{URL: address})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w := &world{tb: tb, o: o, api: api, control: []*testkit.Process{server, engine}, dirs: map[string]string{}, confs: map[string]string{}, agents: map[string]*testkit.Process{}, blobs: map[string]client.NewBlob{}}
+	w := &world{tb: tb, o: o, api: api, server: server, engine: engine, database: database.PID, dirs: map[string]string{}, confs: map[string]string{}, agents: map[string]*testkit.Process{}, blobs: map[string]client.NewBlob{}}
 	root := tb.TempDir()
 	if o.dir != "" {
 		if root, err = os.MkdirTemp(o.dir, "replicate-"); err != nil {
@@ -75,7 +79,9 @@ func measure(tb testing.TB, o options, r *result) {
 	say("%d blobs are verified in two places", len(w.blobs))
 	w.coldCaches()
 	w.lose(r)
-	w.bare(r)
+	copied := w.copied(r.affected)
+	r.bare, r.bareCPU = w.bare(copied, false)
+	r.hashing, r.hashingCPU = w.bare(copied, true)
 	w.kill(r)
 	r.blobs = o.blobs
 	r.ok = true
@@ -250,30 +256,36 @@ func (w *world) lose(r *result) {
 		}
 		return h.State == "error", h.State
 	})
-	failed, computed := time.Now(), w.cpu()
+	failed, computed, own := time.Now(), w.cpu(), cpu(os.Getpid())
 	r.noticed = failed.Sub(began)
 	say("the store of %s is gone: %d blobs, %d MiB", victim, r.affected, r.bytes>>20)
 	w.until("the first blob has lost a copy", time.Minute, func() (bool, string) { return w.wanting(), "none has" })
 	w.until("each blob has two good copies", 10*time.Minute, func() (bool, string) {
-		return !w.wanting() && w.count("ok") == len(w.blobs) && w.spread(victim, false) == nil, fmt.Sprintf("%d of %d have", w.count("ok"), len(w.blobs))
+		return !w.wanting() && w.count("ok") == len(w.blobs) && w.spread(victim, false) == nil, "some have not" // cheap: what it costs is in the measurement
 	})
-	r.salvor, r.salvorCPU = time.Since(failed), w.cpu()-computed
+	r.salvor, r.salvorCPU, r.watchCPU = time.Since(failed), w.cpu().since(computed), cpu(os.Getpid())-own
 	if err := w.spread(victim, true); err != nil {
 		w.tb.Fatal(err)
 	}
 }
 
-// cpu is what salvor's processes have computed so far. The database's is not in it: it may not be this program's alone.
-func (w *world) cpu() time.Duration {
-	var all time.Duration
-	for _, p := range w.control {
-		all += cpu(p.PID())
-	}
+// spent is what each part has computed so far.
+type spent struct{ agents, api, engine, database time.Duration }
+
+func (w *world) cpu() spent {
+	s := spent{api: cpu(w.server.PID()), engine: cpu(w.engine.PID()), database: cpu(w.database)}
 	for _, p := range w.agents {
-		all += cpu(p.PID())
+		s.agents += cpu(p.PID())
 	}
-	return all
+	return s
 }
+
+// since is what was computed after that.
+func (s spent) since(before spent) spent {
+	return spent{s.agents - before.agents, s.api - before.api, s.engine - before.engine, s.database - before.database}
+}
+
+func (s spent) all() time.Duration { return s.agents + s.api + s.engine + s.database }
 
 // copies counts the blobs' copies on all disks.
 func (w *world) copies() int {

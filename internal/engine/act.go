@@ -111,7 +111,7 @@ func (u *unit) collect() {
 	for _, o := range came {
 		delete(u.flying, o.Act.Key)
 		if o.Service != nil {
-			u.facts.PutService(*o.Service, o.At)
+			u.facts.PutService(*o.Service, o.At, o.Service.Host == u.rows.Host.Name)
 		}
 	}
 	u.ended = append(u.ended, came...)

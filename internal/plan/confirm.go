@@ -235,10 +235,14 @@ func (t *turn) destinationOff(host string) bool {
 		delete(t.Memory.Dests, host)
 		return false
 	}
+	at, came := t.Facts.Services.At, t.Facts.Services.until()
+	if c := t.Facts.Services.Came; !c.IsZero() && c.Before(at) { // a PUT of the own host has been answered since: it tells nothing of this one
+		at, came = c, c
+	}
 	h := t.Memory.Dests[host]
-	h.see(svc, t.Facts.Services.At, t.Facts.Services.until(), time.Time{})
+	h.see(svc, at, came, time.Time{})
 	t.Memory.Dests[host] = h
-	if h.quiet() < t.silence() || t.Now.Sub(t.Facts.Services.until()) > 2*time.Second {
+	if h.quiet() < t.silence() || t.Now.Sub(came) > 2*time.Second {
 		t.look(LookServices, "")
 		t.wakeAt(t.Now.Add(time.Second))
 		return false

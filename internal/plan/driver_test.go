@@ -335,7 +335,7 @@ func (w *world) send(a ha.Act) {
 		o.At = w.now
 		delete(w.flying, a.Key)
 		if o.Service != nil {
-			w.facts.PutService(*o.Service, o.At)
+			w.facts.PutService(*o.Service, o.At, o.Service.Host == w.unit.Host.Name)
 		}
 		w.results = append(w.results, o)
 	})

@@ -3,11 +3,25 @@ package plan_test
 import (
 	"maps"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/plan"
 )
+
+// What a PUT on a spare answers makes no other host's silence longer, nor a proof younger: it tells of that service alone.
+func TestPutServiceTellsOfItsHostOnly(t *testing.T) {
+	list := []ha.Service{{ID: "1", Host: failedHost}, {ID: "4", Host: "compute-4"}}
+	for own, at := range map[bool]time.Time{true: born.Add(5 * time.Second), false: born} {
+		f := plan.Facts{Services: plan.Seen[[]ha.Service]{Value: list, At: born}}
+		put := ha.Service{ID: map[bool]string{true: "1", false: "4"}[own], Enabled: true}
+		f.PutService(put, born.Add(5*time.Second), own)
+		if i := slices.Index(f.Services.Value, put); i < 0 || list[i].Enabled || !f.Services.At.Equal(at) {
+			t.Errorf("own %v: %+v, was %+v", own, f.Services, list)
+		}
+	}
+}
 
 // look answers a look 50 ms after it started, with what was so when it started; one kind of look at most once a second.
 func (w *world) look(l plan.Look) {
@@ -84,7 +98,7 @@ func seen[T any](value T, began time.Time, err error) func(plan.Seen[T]) plan.Se
 		case began.Before(was.At):
 			return was
 		case err == nil || ha.ClassOf(err) == ha.ClassGone && isOne(value):
-			return plan.Seen[T]{Value: value, At: began, Err: err, Tried: began}
+			return plan.Seen[T]{Value: value, At: began, Came: began, Err: err, Tried: began}
 		}
 		was.Err, was.Tried = err, began
 		return was

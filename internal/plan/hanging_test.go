@@ -137,6 +137,24 @@ func TestHangingDestinationForcedDown(t *testing.T) {
 			t.Errorf("sent %v", w.sent)
 		}
 	})
+	t.Run("a PUT on the dead host is no look at the destination", func(t *testing.T) {
+		w := hanging(t, "compute-2")
+		w.die("compute-2")
+		w.service("compute-2").ForcedDown, w.service("compute-2").Up = true, false
+		w.script = func(a ha.Act) *reply {
+			if a.Kind == ha.ActLock && w.count("lock") == 2 { // Nova is away from then on, but for a PUT: forced_down was gone
+				w.live("compute-2")
+				w.away = broken()
+				w.comes(20*time.Second, func() { w.facts.PutService(*w.service(failedHost), w.now, true) })
+				return &reply{takes: true, answer: 20 * time.Second}
+			}
+			return nil
+		}
+		w.run(5 * time.Minute)
+		if w.count("lock") != 2 || w.count("evacuate") != 1 {
+			t.Errorf("sent %v", w.sent)
+		}
+	})
 	t.Run("two other providers: which one is not known", func(t *testing.T) {
 		w := hanging(t, "")
 		w.providers["i1"] = []string{failedHost, "compute-2", "compute-3"}

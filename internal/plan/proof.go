@@ -233,8 +233,8 @@ func (t *turn) heard() bool {
 	t.hold(ha.GateHeartbeat, t.heardText())
 	t.alarm(ha.AlarmHeardInRecovery, "", "host %s reports to Nova in the middle of its recovery: nothing new is ordered", t.Unit.Host.Name)
 	since := t.Memory.Heart.MovingSince
-	if held := *t.rec.HeldSince; held.Before(since) {
-		since = held
+	if held := t.rec.HeldSince; held != nil && held.Before(since) {
+		since = *held
 	}
 	if t.Now.Sub(since) >= t.Rules.HealthyDelay {
 		t.unhold()

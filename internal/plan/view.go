@@ -97,15 +97,15 @@ type Facts struct {
 }
 
 // PutService digests what a PUT of ours answered: newer than any look that started before it. It tells of this service alone, and
-// nothing where no list was seen.
-func (f *Facts) PutService(s ha.Service, at time.Time) {
+// nothing where no list was seen: only one of the unit's own host makes the fact younger.
+func (f *Facts) PutService(s ha.Service, at time.Time, own bool) {
 	i := slices.IndexFunc(f.Services.Value, func(have ha.Service) bool { return have.ID == s.ID })
 	if i < 0 {
 		return
 	}
 	f.Services.Value = slices.Clone(f.Services.Value)
 	f.Services.Value[i] = s
-	if at.After(f.Services.At) {
+	if own && at.After(f.Services.At) {
 		f.Services.At = at
 	}
 }

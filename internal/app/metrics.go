@@ -30,7 +30,7 @@ func observer(m *telemetry.Metrics) engine.Observer {
 // reports are the types of notifications by the kind of unit that carries them out; a take-back has none.
 var reports = map[ha.UnitKind]ha.Type{ha.UnitHost: ha.TypeComputeHost, ha.UnitProcess: ha.TypeProcess, ha.UnitInstance: ha.TypeVM}
 
-// counted counts reports by what was decided upon them.
+// counted counts reports by what was decided upon them, and those of agents that are refused.
 type counted struct {
 	*store.Store
 	metrics *telemetry.Metrics
@@ -40,6 +40,14 @@ func (c counted) Admit(ctx context.Context, r ha.Report, interval time.Duration)
 	n, err := c.Store.Admit(ctx, r, interval)
 	c.metrics.Admission(string(r.Type), verdict(err))
 	return n, err
+}
+
+func (c counted) ReportStorage(ctx context.Context, r ha.AgentReport) (ha.Accepted, error) {
+	a, err := c.Store.ReportStorage(ctx, r)
+	if stale := (*ha.StaleEpochError)(nil); errors.As(err, &stale) {
+		c.metrics.AgentRefused()
+	}
+	return a, err
 }
 
 func verdict(err error) string {

@@ -143,6 +143,7 @@ func (b *builder) build(ctx context.Context) error {
 	b.app.parts = append(b.app.parts, part{"engine", func(ctx context.Context) error { e.Run(ctx); return nil }})
 	b.addRehearsals(rows)
 	b.addDoctor(rows)
+	b.addProtection(rows, b.app.name)
 	b.addShipper(rows)
 	b.addBlobCounts(rows)
 	b.addStorageCounts(rows, b.log)

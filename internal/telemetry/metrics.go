@@ -36,6 +36,7 @@ type Metrics struct {
 	shipDropped    *prometheus.CounterVec
 	outbox         *prometheus.GaugeVec
 	outboxAge      *prometheus.GaugeVec
+	unprotected    *prometheus.GaugeVec // without labels; empty while this engine does not count
 	blob           blobMetrics
 	storage        storageMetrics
 }
@@ -72,6 +73,7 @@ func NewMetrics(version string) *Metrics {
 	m.shipDropped = m.counter("outbox_dropped_total", "Versioned notifications that were given up.", "to", "why")
 	m.outbox = m.gauges("outbox_rows", "Versioned notifications that wait for a destination, where this process ships for it.", "to")
 	m.outboxAge = m.gauges("outbox_oldest_seconds", "The age of the first of them.", "to")
+	m.unprotected = m.gauges("unprotected_instances", "Instances that are to be protected and would not be recovered, if one engine counts them: the first of those that live.")
 	m.makeBlobs()
 	m.makeStorage()
 	return m

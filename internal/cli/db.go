@@ -99,12 +99,13 @@ func purgeCommand(with runner) *cobra.Command {
 		Use: "purge", Args: cobra.NoArgs, Short: "Remove old rows for good",
 		Long: `Removes for good: notifications that ended (finished, failed, ignored) more than so many days ago, with
 their moves, their history and their units of work; hosts and segments that were deleted before then, with
-what salvor had claimed of them, what their agents had said, their keys, and where they had copies of blobs (a host
-that may have the last copy of one is kept, until the blob has another or is given up); single moves that were
-deleted; storage episodes that were cleared and done with before then, with their runs and items; transfers of
-blobs that ended before then, but for the last one of each blob; units of work without a notification that ended before then (such as take-backs of hosts), with their
-history; and messages that nobody has shipped since, as of a webhook that is no longer configured. The last
-two do not count towards --max-rows.`,
+what salvor had claimed of them, what their agents had said, their keys, and where they had copies of blobs
+(a host that may have the last copy of one is kept, until the blob has another or is given up); single moves
+that were deleted; storage episodes that were cleared and done with before then, with their runs and items;
+transfers of blobs that ended before then, but for the last one of each blob; units of work without a
+notification that ended before then (such as take-backs of hosts), with their history; and messages that
+nobody has shipped since, as of a webhook that is no longer configured. The last two do not count towards
+--max-rows.`,
 		Example: `  salvor db purge
   salvor db purge --age-in-days 90 --max-rows 10000`,
 	}

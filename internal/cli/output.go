@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -179,6 +180,10 @@ func cell(v any) string {
 		return v.String()
 	case bool:
 		return fmt.Sprint(v)
+	case []any:
+		if words, ok := wordsOf(v); ok {
+			return words
+		}
 	case map[string]any:
 		if name, ok := v["name"].(string); ok && v["uuid"] != nil {
 			return printable(name) // a host's segment
@@ -189,6 +194,19 @@ func cell(v any) string {
 		return err.Error()
 	}
 	return printable(string(raw))
+}
+
+// wordsOf joins a list of texts, such as an episode's radius.
+func wordsOf(list []any) (string, bool) {
+	words := make([]string, len(list))
+	for i, v := range list {
+		text, ok := v.(string)
+		if !ok {
+			return "", false
+		}
+		words[i] = printable(text)
+	}
+	return cmp.Or(strings.Join(words, ", "), "-"), true
 }
 
 func printable(text string) string {

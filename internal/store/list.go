@@ -101,6 +101,7 @@ func (l list[O]) page(ctx context.Context, s *Store, op string, p ha.Page, filte
 	err = s.read(ctx, op, func(ctx context.Context, _ bun.IDB) error {
 		objects = make([]O, 0, room(p.Limit))
 		q := &question{}
+		q.text.Grow(len(l.names) + 200)
 		q.add("SELECT " + l.names + " FROM " + l.table)
 		inIndex := l.coversOrder(keys)
 		if inIndex {

@@ -36,6 +36,7 @@ func mysqlNodes(t target, c Config) (*nodes, error) {
 		cfg.InterpolateParams = true
 		cfg.MultiStatements = true // what belongs together goes in one round trip; all texts are written out by bun, quoted
 		cfg.Timeout = dialTimeout
+		cfg.DialFunc = dial
 		cfg.Logger = &mysqldriver.NopLogger{} // what it would print comes back as an error too
 		if err := cfg.Apply(mysqldriver.Charset("utf8mb4", "")); err != nil {
 			return err
@@ -138,7 +139,8 @@ type mysqlSession struct {
 const errUnknownVariable = 1193 // no Galera here, or no MariaDB
 
 func (s *mysqlSession) Connect(ctx context.Context) (driver.Conn, error) {
-	c, err := s.Connector.Connect(ctx)
+	var dialed net.Conn
+	c, err := s.Connector.Connect(context.WithValue(ctx, dialedKey{}, &dialed))
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +153,7 @@ func (s *mysqlSession) Connect(ctx context.Context) (driver.Conn, error) {
 		c.Close()
 		return nil, err
 	}
-	return &mysqlConn{session: full, prepared: prepared{}}, nil
+	return &mysqlConn{session: full, prepared: prepared{}, cutter: cutter{conn: dialed}}, nil
 }
 
 func (s *mysqlSession) prepare(ctx context.Context, c session) error {
@@ -203,7 +205,11 @@ type mysqlConn struct {
 	session
 	unsent   bool // a transaction has begun of which the server does not know yet
 	prepared prepared
+	cutter   cutter
 }
+
+// IsValid implements driver.Validator.
+func (c *mysqlConn) IsValid() bool { return c.session.IsValid() && !c.cutter.cut }
 
 func (c *mysqlConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	if opts != (driver.TxOptions{}) { // bun and the store begin none but such
@@ -231,7 +237,7 @@ func (c *mysqlConn) ExecContext(ctx context.Context, query string, args []driver
 
 func (c *mysqlConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	if len(args) > 0 && !c.unsent {
-		return c.prepared.query(ctx, c.session, query, args)
+		return c.cutter.watch(ctx, func(ctx context.Context) (driver.Rows, error) { return c.prepared.query(ctx, c.session, query, args) })
 	}
 	return c.session.QueryContext(ctx, c.begun(query), args)
 }

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/salvor-ha/salvor/internal/ha"
 )
 
 // proxy is a node of a cluster: it passes bytes on to the true server, until it hangs or is killed.
@@ -182,6 +185,32 @@ func TestHangingNode(t *testing.T) {
 		b.away(impatient())
 		if took := time.Since(began); took > 20*time.Second {
 			t.Fatalf("a commit waited %s for a node that hangs", took)
+		}
+	})
+}
+
+// A read from a node that hangs ends with its context, and the next one goes to the next node; one that was given up in time leaves no
+// connection behind that would fail the next.
+func TestHangingRead(t *testing.T) {
+	clusters(t, func(t *testing.T, url string, nodes [2]*proxy) {
+		b := newBench(t, url, open)
+		read := func(patience time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := b.Notifications(ctx, ha.NotificationFilter{}, ha.Page{Limit: 10})
+			return err
+		}
+		for range 2 {
+			if err := read(-time.Second); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("a read without time: %v", err)
+			}
+			b.must(read(time.Minute))
+		}
+		nodes[0].hang()
+		b.away(read(1600 * time.Millisecond))
+		b.must(read(time.Minute))
+		if now, _ := nodes[1].open(); now == 0 {
+			t.Fatal("no connection to the next node")
 		}
 	})
 }

@@ -63,6 +63,7 @@ func newDepot(w *world) *depot {
 		p.shelves[host].files[b.UUID] = &file{good: true}
 	}
 	w.disks.depot = p
+	w.disks.start()
 	for h := range hosts {
 		go p.live(hostName(h))
 	}

@@ -40,10 +40,16 @@ func newDisks(w *world) *disks {
 			{Resource: "instances", Path: "/var/lib/nova/instances", Kinds: []ha.ObjectKind{ha.ObjectInstance}, Status: ha.CheckOK, FilesystemID: name + "-i"},
 			{Resource: "uploads", Path: "/srv/uploads", Kinds: []ha.ObjectKind{ha.ObjectUpload}, Status: ha.CheckOK, FilesystemID: name + "-u"},
 		}}
-		go d.beat(name, time.Duration(h)*7*time.Second)
 	}
 	w.disks = d
 	return d
+}
+
+// start has the agents report, once all is in place.
+func (d *disks) start() {
+	for h := range hosts {
+		go d.beat(hostName(h), time.Duration(h)*7*time.Second)
+	}
 }
 
 func (d *disks) beat(host string, first time.Duration) {
@@ -135,7 +141,7 @@ func storageWorld(t *testing.T, seed uint64, body func(w *world)) {
 		w.ctx = ctx
 		w.build()
 		w.slow, w.strikes = 8, maxStrikes
-		newDisks(w)
+		newDisks(w).start()
 		for range engines {
 			w.startEngine()
 		}

@@ -39,14 +39,14 @@ func (t *turn) unheard(svc ha.Service) bool {
 func (t *turn) fence(a answer) answer {
 	host := t.Unit.Host.Name
 	if !t.Fencing {
-		return a.hold("this report needs fencing, and none is configured for %s on the engine that holds it. If you know that it is off: salvor host confirm-off %[1]s", host)
+		return a.hold("this report needs fencing, and none is configured for %s on the engine that holds it. If you know that it is off: salvor host confirm-off %[1]s --reason WHY", host)
 	}
 	if t.act(ha.Act{Key: fenceKey(host), Kind: ha.ActFence, Host: host}) && t.rec.StartedAt == nil {
 		t.keep(t.gateBrake()) // the numbers on which a host loses its power
 		t.decideForSegment()
 	}
 	if t.fenceFailed() {
-		return a.hold("%s could not be fenced, and is tried again: %s. If you know that it is off: salvor host confirm-off %[1]s", host, t.rec.ProofText)
+		return a.hold("%s could not be fenced, and is tried again: %s. If you know that it is off: salvor host confirm-off %[1]s --reason WHY", host, t.rec.ProofText)
 	}
 	return a.wait("fencing %s: powering it off, and looking until it is seen off", host)
 }

@@ -66,7 +66,7 @@ func (t *turn) openHost() bool {
 	}
 	if !t.note.Payload.Normal() && t.note.Payload[ha.KeyConfirmedBy] == "" && !t.Fencing {
 		t.end(ha.StatusIgnored, "host_status is %q, not NORMAL: the death of %s is not certain and no fencing is configured for it. "+
-			"If you know that it is off, confirm it: salvor host confirm-off %[2]s", t.note.Payload[ha.KeyHostStatus], t.Unit.Host.Name)
+			"If you know that it is off, confirm it: salvor host confirm-off %[2]s --reason WHY", t.note.Payload[ha.KeyHostStatus], t.Unit.Host.Name)
 		return false
 	}
 	t.note.Status = ha.StatusRunning

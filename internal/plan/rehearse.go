@@ -134,7 +134,7 @@ func (t *turn) rehearseNotes(self ha.Peer, note func(rule, fix, format string, a
 	case self.Claimed:
 		note(ha.FindingNotReturned, first+"start it again; salvor recovery show "+h+" tells what was moved", "%s has not returned since its recovery: salvor holds it forced down", h)
 	case known && !svc.Up:
-		note(ha.FindingUnreported, "see whether it is dead, and whether its monitors run; salvor host confirm-off "+h+" has it recovered",
+		note(ha.FindingUnreported, "see whether it is dead, and whether its monitors run; salvor host confirm-off "+h+" --reason WHY has it recovered",
 			"Nova sees %s down, and nobody has reported it", h)
 	}
 	if !t.Fencing {

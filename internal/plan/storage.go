@@ -122,7 +122,7 @@ func (s *storage) open(e *ha.Episode) {
 	s.once(e, "opened", ha.AlarmStorage, "storage of host %s failed: %s; radius: %s (episode %s)", s.Unit.Host.Name, e.Why, ha.JoinKinds(e.Radius), e.UUID)
 	if len(e.Radius) == 0 {
 		s.once(e, "unknown", ha.AlarmStorageUnknown, "nobody has said what needs the storage of host %s that failed: nothing is touched. "+
-			"State it: salvor host fail %[1]s --radius instance,blob", s.Unit.Host.Name)
+			"State it: salvor host fail %[1]s --radius instance,blob --reason WHY", s.Unit.Host.Name)
 	}
 	e.Waiting = ""
 	if why := s.stopped(e); why != "" {

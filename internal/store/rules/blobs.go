@@ -170,7 +170,7 @@ func DropRefused(b ha.Blob, l ha.Location, sure int, force bool) error {
 // LoseRefused says why a blob may not be given up: there is a copy.
 func LoseRefused(b ha.Blob) error {
 	if b.Copies > 0 {
-		return &ha.ConflictError{Text: fmt.Sprintf("Blob %s has %d good copies: it is not lost.", b.UUID, b.Copies)}
+		return &ha.ConflictError{Text: fmt.Sprintf("Blob %s is not lost: good copies: %d.", b.UUID, b.Copies)}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -292,7 +293,15 @@ func TestEngineExamines(t *testing.T) {
 		well := doctor.Check{Name: "nova", State: doctor.OK}
 		bad := doctor.Check{Name: "hosts", Subject: "cmp-01", State: doctor.Fail, Text: "not known", Do: "rename it"}
 		finds := make(chan []doctor.Check, 1)
+		var burning atomic.Bool
+		burning.Store(true)
 		e := &examinations{every: time.Hour, log: slog.New(slog.NewTextHandler(&log, nil)), metric: m.Doctor(), states: map[string]doctor.State{},
+			engines: func(context.Context) ([]ha.EngineState, error) {
+				if burning.Load() {
+					return []ha.EngineState{{}, {Units: []string{"takeback:h1", "host:h2"}}}, nil
+				}
+				return []ha.EngineState{{Units: []string{"takeback:h1"}}}, nil
+			},
 			examine: func(context.Context) []doctor.Check { return <-finds }}
 		go e.run(t.Context())
 		metric := func() string {
@@ -301,6 +310,12 @@ func TestEngineExamines(t *testing.T) {
 			return w.Body.String()
 		}
 		finds <- []doctor.Check{well, bad}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if len(finds) == 0 {
+			t.Error("examined while a host is recovered")
+		}
+		burning.Store(false)
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		if got := log.String(); !strings.Contains(got, "a recovery would fail") || !strings.Contains(got, "rename it") {

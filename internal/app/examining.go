@@ -3,9 +3,12 @@ package app
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/doctor"
+	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/store"
 	"github.com/salvor-ha/salvor/internal/telemetry"
 )
@@ -15,6 +18,9 @@ const (
 	examineAfter = 10 * time.Second
 	// examineFor is how long one examination of a running engine may take.
 	examineFor = time.Minute
+	// giveWay is how long it waits for host recoveries to end, and how often it looks whether they have.
+	giveWay      = 10 * time.Minute
+	giveWayPause = 10 * time.Second
 )
 
 // addDoctor examines now and then, from this machine, what a recovery will need. Several engines that do it do each other no harm.
@@ -29,6 +35,7 @@ func (b *builder) addDoctor(rows *store.Store) {
 		p.Fencing = rememberedFencing{b.rehearsals, liveFencing{b.fencing}}
 	}
 	e := &examinations{every: b.cfg.Salvor.DoctorInterval, log: b.log, metric: b.metrics.Doctor(), states: map[string]doctor.State{},
+		engines: rows.EngineStates,
 		examine: func(ctx context.Context) []doctor.Check { return doctor.Examine(ctx, p, questionTime) }}
 	b.app.parts = append(b.app.parts, part{"doctor", func(ctx context.Context) error { e.run(ctx); return nil }})
 }
@@ -51,6 +58,7 @@ func (r rememberedFencing) Methods(ctx context.Context, host string) ([]doctor.M
 // examinations keeps what the latest one found: the log has what changed, the metric what is.
 type examinations struct {
 	examine func(context.Context) []doctor.Check
+	engines engineStates
 	every   time.Duration
 	log     *slog.Logger
 	metric  *telemetry.Doctor
@@ -58,8 +66,29 @@ type examinations struct {
 	names   map[string]bool         // of all checks ever made
 }
 
+// engineStates tells who lives, and what each holds.
+type engineStates func(context.Context) ([]ha.EngineState, error)
+
+// quiet waits until no engine recovers a host, ten minutes at most: to examine a cloud asks as much of Nova as a recovery does, and a
+// recovery is what Nova is for then.
+func (engines engineStates) quiet(ctx context.Context) error {
+	recovers := func(e ha.EngineState) bool {
+		return slices.ContainsFunc(e.Units, func(key string) bool { return strings.HasPrefix(key, string(ha.UnitHost)+":") })
+	}
+	for end := time.Now().Add(giveWay); time.Now().Before(end); {
+		states, err := engines(ctx)
+		if err != nil || !slices.ContainsFunc(states, recovers) {
+			break
+		}
+		if err := pause(ctx, giveWayPause); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
 func (e *examinations) run(ctx context.Context) {
-	for wait := min(examineAfter, e.every); pause(ctx, wait) == nil; wait = e.every {
+	for wait := min(examineAfter, e.every); pause(ctx, wait) == nil && e.engines.quiet(ctx) == nil; wait = e.every {
 		within, cancel := context.WithTimeout(ctx, examineFor)
 		found := e.examine(within)
 		cancel()

@@ -48,14 +48,14 @@ func (b *builder) addProtection(rows *store.Store, engine string) {
 type protection struct {
 	engine  string // this one
 	every   time.Duration
-	engines func(context.Context) ([]ha.EngineState, error)
+	engines engineStates
 	cover   func(ctx context.Context, marker string) ([]ha.HostProspect, string, error)
 	tell    func(n int) // below 0: it is not known here
 	log     *slog.Logger
 }
 
 func (p *protection) run(ctx context.Context) {
-	for wait := min(2*examineAfter, p.every); pause(ctx, wait) == nil; wait = p.every {
+	for wait := min(2*examineAfter, p.every); pause(ctx, wait) == nil && p.engines.quiet(ctx) == nil; wait = p.every {
 		within, cancel := context.WithTimeout(ctx, protectFor)
 		n, err := p.count(within)
 		cancel()

@@ -20,10 +20,11 @@ const (
 	AlarmStaleOrder       Alarm = "stale_order"        // an order lies in the queue of a host that died after it
 	AlarmReservedHostLeft Alarm = "reserved_host_left" // a reserved host keeps what was changed on it
 	AlarmStateNotRestored Alarm = "state_not_restored" // a moved instance is not in the state it was in
+	AlarmStillLocked      Alarm = "still_locked"       // Nova refuses to unlock an instance that salvor has locked
 	AlarmInternal         Alarm = "internal"           // a recovery could not be planned or written, and was failed
 )
 
 // Alarms are all of them.
 var Alarms = []Alarm{
-	AlarmAgentSilent, AlarmAggregate, AlarmBrake, AlarmCrashLoop, AlarmFalseReport, AlarmFencingFailed, AlarmFlapping, AlarmForceDownRefused, AlarmHeardInRecovery, AlarmLeftInNova, AlarmLiveMigration, AlarmNotStarted, AlarmOldCopies, AlarmReservedHostLeft, AlarmStaleOrder, AlarmStateNotRestored, AlarmStorage, AlarmStorageBrake, AlarmStorageStuck, AlarmStorageUnknown, AlarmInternal,
+	AlarmAgentSilent, AlarmAggregate, AlarmBrake, AlarmCrashLoop, AlarmFalseReport, AlarmFencingFailed, AlarmFlapping, AlarmForceDownRefused, AlarmHeardInRecovery, AlarmLeftInNova, AlarmLiveMigration, AlarmNotStarted, AlarmOldCopies, AlarmReservedHostLeft, AlarmStaleOrder, AlarmStateNotRestored, AlarmStillLocked, AlarmStorage, AlarmStorageBrake, AlarmStorageStuck, AlarmStorageUnknown, AlarmInternal,
 }

@@ -320,13 +320,7 @@ func (t *turn) acted(m *ha.VMove, o ha.Outcome) {
 			m.Locked = m.Lost.Act == ha.ActLock
 		}
 	case ha.ActUnlock:
-		switch class {
-		case "":
-			m.Locked = false
-			t.Memory.Since["unlocked "+m.InstanceUUID] = o.At
-		case ha.ClassGone:
-			t.Memory.Since["not unlocked, as gone, "+m.InstanceUUID] = o.At
-		}
+		t.unlocked(m, class, o)
 	case ha.ActResetState:
 		switch {
 		case m.Stage == ha.StageError:

@@ -347,6 +347,29 @@ func TestStep7LockOverATakeover(t *testing.T) {
 	}
 }
 
+// An unlock that is refused for good is tried on, seldom, and told of; who unlocks the instance by hand ends the recovery.
+func TestStep7UnlockRefusedForGood(t *testing.T) {
+	for name, err := range map[string]error{"404": gone("Instance i1 could not be found."), "403": refused(403, "Policy does not allow it")} {
+		t.Run(name, func(t *testing.T) {
+			w := hostDeath(t)
+			w.instance("i1")
+			w.script = func(a ha.Act) *reply {
+				if a.Kind == ha.ActUnlock {
+					return &reply{err: err}
+				}
+				return nil
+			}
+			w.run(time.Hour)
+			if n := w.count("unlock"); w.ended || n < 60 || n > 150 || w.wrote(ha.EntryAlarm, "openstack server unlock i1") != 1 {
+				t.Fatalf("ended %v, %d unlocks, %d alarms\n%s", w.ended, n, w.wrote(ha.EntryAlarm, ""), w.story())
+			}
+			w.server("i1").Locked = false
+			w.toEnd(2 * time.Minute)
+			w.end(ha.StatusFinished, "1 of 1")
+		})
+	}
+}
+
 // A 404 that is not true leaves no lock behind: neither one whose answer was lost, nor one whose unlock was called needless.
 func TestStep7NotFoundThatLies(t *testing.T) {
 	for name, script := range map[string]func(w *world, a ha.Act) *reply{

@@ -1,6 +1,10 @@
 package plan
 
-import "github.com/salvor-ha/salvor/internal/ha"
+import (
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/ha"
+)
 
 func (t *turn) lockReason() string { return "salvor recovery " + t.note.UUID }
 
@@ -64,26 +68,43 @@ func (t *turn) unlock(m *ha.VMove) bool {
 	return false
 }
 
-// takeLock sends the unlock. A 404 to it is believed only when a look agrees: Nova, or a proxy, may be wrong, and the lock would stay.
+// takeLock sends the unlock. What Nova refuses, or calls gone, is looked at before it is sent again: gone is believed only of both, since
+// the lock would stay, and somebody may have unlocked the instance by hand.
 func (t *turn) takeLock(m *ha.VMove) bool {
-	refused := "not unlocked, as gone, " + m.InstanceUUID
-	if at, doubt := t.Memory.Since[refused]; doubt {
+	if at, refused := t.Memory.Since[unlockRefused+m.InstanceUUID]; refused {
 		s, seen := t.server(m.InstanceUUID, at)
 		if seen == unseen {
 			return false
 		}
-		delete(t.Memory.Since, refused)
-		switch {
-		case seen == gone:
-			m.Locked, m.Lost = false, ha.Lost{}
-			return true
-		case !s.Locked:
+		delete(t.Memory.Since, unlockRefused+m.InstanceUUID)
+		if seen == gone {
+			m.Lost = ha.Lost{}
+		}
+		if seen == gone || !s.Locked {
 			m.Locked = false
 			return true
 		}
 	}
 	t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActUnlock, Instance: m.InstanceUUID, Host: m.SourceHost})
 	return false
+}
+
+// unlockRefused and an instance: since when Nova's refusal of its unlock is to be looked at.
+const unlockRefused = "unlock refused "
+
+// unlocked digests the end of an unlock. Until one is done the recovery does not end, whoever cancels it.
+func (t *turn) unlocked(m *ha.VMove, class ha.Class, o ha.Outcome) {
+	switch class {
+	case "":
+		m.Locked = false
+		t.Memory.Since["unlocked "+m.InstanceUUID] = o.At
+	case ha.ClassGone, ha.ClassRefused:
+		t.Memory.Since[unlockRefused+m.InstanceUUID] = o.At
+		if t.Now.Sub(t.since("unlocking "+m.InstanceUUID)) > 5*time.Minute {
+			t.alarm(ha.AlarmStillLocked, m.InstanceUUID, "instance %s is locked by this recovery, and Nova has refused to unlock it for 5 minutes: %s. "+
+				"It is tried on; by hand: openstack server unlock %[1]s", m.InstanceUUID, ha.TextOf(o.Err))
+		}
+	}
 }
 
 // lateLock waits for a lock that may come after the unlock: a look after the last moment of it must show none. One that shows no

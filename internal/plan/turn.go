@@ -172,8 +172,8 @@ func (t *turn) outcome(o ha.Outcome) ha.Class {
 	if o.Act.Kind != ha.ActEvacuate || class != ha.ClassInDoubt { // an order in doubt stays open until its record tells
 		t.change(ha.CloseIntent{Key: o.Act.Key})
 	}
-	switch class {
-	case "", ha.ClassGone:
+	switch {
+	case class == "" || class == ha.ClassGone && o.Act.Kind != ha.ActUnlock: // a look must agree with the 404 to an unlock
 		delete(t.Memory.Tries, o.Act.Key)
 		delete(t.Memory.NotBefore, o.Act.Key)
 	default:

@@ -87,7 +87,8 @@ type host struct {
 	heard bool // lately
 	away  bool // for so long that its copies do not count
 	room  int64
-	to    int // transfers to it
+	comes int64 // bytes that transfers to it still bring; they are off its room
+	to    int   // transfers to it
 	from  int
 }
 
@@ -116,6 +117,7 @@ func (p *pass) reserve(t ha.Transfer) {
 	if h := p.hosts[t.To]; h != nil {
 		h.to++
 		h.room -= max(0, t.Size-t.Bytes)
+		h.comes += max(0, t.Size-t.Bytes)
 	}
 	if h := p.hosts[t.From]; h != nil {
 		h.from++
@@ -127,6 +129,7 @@ func (p *pass) release(t ha.Transfer) {
 	if h := p.hosts[t.To]; h != nil {
 		h.to--
 		h.room += max(0, t.Size-t.Bytes)
+		h.comes -= max(0, t.Size-t.Bytes)
 	}
 	if h := p.hosts[t.From]; h != nil {
 		h.from--

@@ -95,8 +95,8 @@ func (o *one) start(rescue bool) bool {
 	return true
 }
 
-// target is the best host for one more copy: where a part of it has arrived already, then in a failure domain without a copy, then with
-// the most room left. full: there would be one, but for the limit per target.
+// target is the best host for one more copy: where a part of it has arrived already, then in a failure domain without a copy, then the
+// roomiest. full: there would be one, but for the limit per target.
 func (o *one) target() (best *host, full bool) {
 	taken, domains := map[string]bool{}, map[string]bool{}
 	for _, l := range o.Locations {
@@ -112,13 +112,13 @@ func (o *one) target() (best *host, full bool) {
 		}
 	}
 	parts, failures := o.tried()
-	better := func(a, b *host) bool {
+	rank := func(a, b *host) int {
 		return cmp.Or(
 			cmp.Compare(part(parts, failures, b), part(parts, failures, a)),
 			cmp.Compare(failures[a.UUID], failures[b.UUID]),
-			compareBool(domains[a.Domain], domains[b.Domain]),
-			cmp.Compare(b.room, a.room)) < 0
+			compareBool(domains[a.Domain], domains[b.Domain]))
 	}
+	var equal []*host // the best, but for their room
 	for _, h := range o.order {
 		if taken[h.UUID] || !h.takes() || h.room < o.Size-parts[h.UUID] {
 			continue
@@ -127,11 +127,29 @@ func (o *one) target() (best *host, full bool) {
 			full = true
 			continue
 		}
-		if best == nil || better(h, best) {
+		if len(equal) > 0 && rank(h, equal[0]) < 0 {
+			equal = equal[:0]
+		}
+		if len(equal) == 0 || rank(h, equal[0]) == 0 {
+			equal = append(equal, h)
+		}
+	}
+	return roomiest(equal), full
+}
+
+// roomiest is the host with the most room left; among those that have less by a tenth at most it is the one that fewest bytes are on their way to:
+// what agents say of their room is up to a minute old, and many copies are made soonest when all hosts take their share. nil when there is none.
+func roomiest(hosts []*host) (best *host) {
+	var most int64
+	for _, h := range hosts {
+		most = max(most, h.room)
+	}
+	for _, h := range hosts {
+		if h.room >= most-most/10 && (best == nil || cmp.Or(cmp.Compare(h.comes, best.comes), cmp.Compare(best.room, h.room)) < 0) {
 			best = h
 		}
 	}
-	return best, full
+	return best
 }
 
 // noTarget says why target finds none.

@@ -253,6 +253,32 @@ func TestTenThousandBlobs(t *testing.T) {
 	}
 }
 
+// TestShares: many copies are spread over hosts whose room differs little, by bytes; one that has less by more than a tenth gets none before
+// the others have as little.
+func TestShares(t *testing.T) {
+	const room = int64(1 << 30)
+	w := ha.BlobWork{Hosts: []ha.BlobHost{at("a"), at("b", free(room)), at("c", free(room+room/20)), at("d", free(room*8/10))}}
+	for i := range int64(300) {
+		b := blobOf(2, loc(i, "a", ha.LocationPresent))
+		b.UUID, b.Size = fmt.Sprintf("b%03d", i), 1000+i*i
+		w.Due = append(w.Due, b)
+	}
+	w.Hosts[0].Free = 0
+	n := 0
+	d := Decide(w, Rules{Total: 1000, PerSource: 1000, PerTarget: 1000, Grace: time.Hour}, now, func() string { n++; return fmt.Sprint("t", n) })
+	bytes := map[string]int64{}
+	for _, c := range d.Changes {
+		if p, is := c.(ha.PlanBlob); is {
+			for _, s := range p.Start {
+				bytes[s.To] += s.Size
+			}
+		}
+	}
+	if n != 300 || bytes["d"] > 0 || max(bytes["b"], bytes["c"])-min(bytes["b"], bytes["c"]) > 1000+300*300 {
+		t.Errorf("%d transfers, bytes %v", n, bytes)
+	}
+}
+
 // TestWaitingForItsTurn: a blob that the limits let wait goes with the next pass, unless others could go before it.
 func TestWaitingForItsTurn(t *testing.T) {
 	one := Rules{Total: 9, PerSource: 9, PerTarget: 1, Grace: time.Hour}

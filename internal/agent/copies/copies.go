@@ -322,6 +322,17 @@ func (c *Copies) tell(w wire.AgentCopy) {
 	c.cfg.Changed()
 }
 
+// done keeps the word on what was ordered together with the order's end: a report between the two would have the API cancel what is done, since
+// there are copies enough.
+func (c *Copies) done(j *job) {
+	c.mu.Lock()
+	c.turn++
+	c.news[j.blob] = news{wire.AgentCopy{Blob: j.blob, State: "present", Size: j.size, SHA256: j.sum}, c.turn}
+	j.end(nil)
+	c.mu.Unlock()
+	c.cfg.Changed()
+}
+
 // bolts is a lock on one blob, and who waits for it.
 type bolts struct {
 	held    chan struct{}

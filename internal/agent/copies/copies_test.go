@@ -456,6 +456,27 @@ func TestVerifyOrders(t *testing.T) {
 	}
 }
 
+// TestEndWithCopy: whenever a report is made, the word on an ordered copy comes with the order's end. Else the API would cancel what is done.
+func TestEndWithCopy(t *testing.T) {
+	a := open(t, there, t.TempDir(), nil)
+	content := lay(t, a.store.dir, blobA, 100_000)
+	var b *place
+	var apart atomic.Int32
+	b = open(t, here, t.TempDir(), func(c *Config) {
+		changed := c.Changed
+		c.Changed = func() {
+			if r := b.Batch(1000); len(r.Copies) > 0 && (len(r.Transfers) == 0 || r.Transfers[0].State != "done") {
+				apart.Add(1)
+			}
+			changed()
+		}
+	})
+	b.SetOrders([]wire.AgentOrder{order("o1", blobA, content, from(t, a, blobA))})
+	if end, words := b.ended(t, "o1"); end.State != "done" || words[blobA].State != "present" || apart.Load() > 0 {
+		t.Errorf("end %+v, word %+v, %d reports without the end", end, words[blobA], apart.Load())
+	}
+}
+
 // TestPartsOfDeadTransfers: what has arrived of a blob goes when nobody has asked for it for a day; not before, not while an order may go on
 // with it, and not before the orders are known.
 func TestPartsOfDeadTransfers(t *testing.T) {

@@ -51,7 +51,7 @@ func (c *Copies) pull(ctx context.Context, j *job, arrived func() error) error {
 	}
 	if has {
 		j.bytes.Store(j.size)
-		c.tell(wire.AgentCopy{Blob: j.blob, State: "present", Size: j.size, SHA256: j.sum})
+		c.done(j)
 		return nil
 	}
 	p := &puller{c: c, j: j, hash: sha256.New(), bad: map[string]string{}, errors: map[string]string{}}
@@ -74,7 +74,7 @@ func (c *Copies) pull(ctx context.Context, j *job, arrived func() error) error {
 	if err := c.store.commit(p.file, p.path, j.sum); err != nil {
 		return p.noRoom(err)
 	}
-	c.tell(wire.AgentCopy{Blob: j.blob, State: "present", Size: j.size, SHA256: j.sum})
+	c.done(j)
 	return nil
 }
 

@@ -60,7 +60,7 @@ func buildAgent(ctx context.Context, o Options, a *App) error {
 		return err
 	}
 	conf.Blobs.HTTP = &http.Client{Transport: &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, Control: copies.BoundUnread}).DialContext,
 		TLSClientConfig:     fetching,
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second, IdleConnTimeout: time.Minute,
 		MaxIdleConnsPerHost: c.CopiesIn, DisableCompression: true, ReadBufferSize: 256 << 10,

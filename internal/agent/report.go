@@ -71,7 +71,11 @@ func (a *Agent) rest(ctx context.Context, d time.Duration, wake bool) bool {
 		return false
 	case <-changes:
 	}
-	soon := time.NewTicker(gather)
+	step, most := gather, gatherBusy
+	if a.moving.Load() { // the end of the last copy under way has nothing to wait for
+		step, most = gather/5, 5*gatherBusy
+	}
+	soon := time.NewTicker(step)
 	defer soon.Stop()
 	for n := 1; ; n++ {
 		select {
@@ -79,7 +83,7 @@ func (a *Agent) rest(ctx context.Context, d time.Duration, wake bool) bool {
 			return true
 		case <-soon.C:
 		}
-		if n == gatherBusy || a.copies == nil || !a.copies.Busy() {
+		if n == most || a.copies == nil || !a.copies.Busy() {
 			return false
 		}
 	}

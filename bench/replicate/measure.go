@@ -99,7 +99,7 @@ func (w *world) begin(host, dir, api string) {
 	keyFile := filepath.Join(conf, "key")
 	probe := "60" // the default
 	if host == w.hosts[0] {
-		probe = "0.5" // its store dies, and what is measured begins when that was noticed
+		probe = "2" // its store dies, and what is measured begins when that was noticed
 	}
 	text := strings.Join([]string{
 		"[agent]", "host = " + host, "api_url = " + api, "key_file = " + keyFile, "state_directory = " + filepath.Join(conf, "state"),

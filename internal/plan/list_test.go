@@ -390,6 +390,16 @@ func TestStep7NotFoundThatLies(t *testing.T) {
 			}
 			return nil
 		},
+		"looks and the unlock, when it arrives": func(w *world, a ha.Act) *reply {
+			switch {
+			case a.Kind == ha.ActEvacuate:
+				w.denies = true
+				w.at(8*time.Second, func() { w.denies = false })
+			case a.Kind == ha.ActUnlock && w.denies:
+				return &reply{err: gone("Instance i1 could not be found.")}
+			}
+			return nil
+		},
 		"the unlock": func(w *world, a ha.Act) *reply {
 			if a.Kind == ha.ActUnlock && w.count("unlock") <= 2 {
 				return &reply{err: gone("Instance i1 could not be found.")}
@@ -403,7 +413,7 @@ func TestStep7NotFoundThatLies(t *testing.T) {
 			w.script = func(a ha.Act) *reply { return script(w, a) }
 			w.toEnd(10 * time.Minute)
 			w.pass(5 * time.Minute)
-			w.end(ha.StatusFinished, "")
+			w.end(ha.StatusFinished, map[bool]string{true: "", false: "1 of 1"}[name == "looks, while a lock comes late"])
 			if w.server("i1").Locked {
 				t.Errorf("locked\n%s", w.story())
 			}

@@ -369,6 +369,10 @@ func TestTicketsAtTheDoor(t *testing.T) {
 			t.Errorf("%s %s: %d %q, want %d", tt.path, tt.auth, w.Code, w.Body, tt.want)
 		}
 	}
+	// What has a ticket is counted on: that it is not there is news.
+	if b := source.Batch(1000); len(b.Copies) != 1 || b.Copies[0] != (wire.AgentCopy{Blob: here, State: "missing"}) {
+		t.Errorf("told of what is not there: %+v", b.Copies)
+	}
 	// An expired one is asked for anew: the copy goes on with the newer.
 	target := open(t, here, t.TempDir(), nil)
 	old := from(t, source, blobA)
@@ -540,6 +544,13 @@ func TestAnUnmountedDirectoryMissesNothing(t *testing.T) {
 		if end, words := p.ended(t, id); end.State != "failed" || !strings.Contains(end.Error, "wrong_filesystem") || len(words) != 0 {
 			t.Errorf("%s: %+v, %+v", id, end, words)
 		}
+	}
+	req := httptest.NewRequest(http.MethodGet, "/blobs/"+blobB, nil)
+	req.Header.Set("Authorization", "Ticket "+ticket(t, p, blobB, time.Minute))
+	w := httptest.NewRecorder()
+	p.Copies.ServeHTTP(w, req)
+	if b := p.Batch(1000); w.Code != http.StatusNotFound || len(b.Copies) != 0 {
+		t.Errorf("%d, %+v", w.Code, b.Copies)
 	}
 	if left, err := os.ReadDir(p.store.dir); err != nil || len(left) != 0 {
 		t.Errorf("%v, %v", left, err)

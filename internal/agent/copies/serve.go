@@ -66,6 +66,7 @@ func (c *Copies) serve(w http.ResponseWriter, r *http.Request, blob string) {
 	f, size, err := c.store.open(blob, "")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		c.missed(blob)
 		http.Error(w, "there is no copy of the blob here", http.StatusNotFound)
 		return
 	case err != nil:
@@ -78,4 +79,15 @@ func (c *Copies) serve(w http.ResponseWriter, r *http.Request, blob string) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	counted := &counter{ResponseWriter: w, n: &c.served}
 	http.ServeContent(counted, r, "", time.Time{}, f)
+}
+
+// missed tells that a copy is gone which the catalogue counts on: its ticket says so.
+func (c *Copies) missed(blob string) {
+	path, err := c.store.path(blob)
+	if err == nil {
+		err = c.absent(path, blob)
+	}
+	if err != nil {
+		c.cfg.Log.Warn("a copy that was asked for is not here, and may be elsewhere", "blob", blob, "error", err)
+	}
 }

@@ -92,3 +92,28 @@ func TestSegmentsOfAnotherAPI(t *testing.T) {
 		api.Close()
 	}
 }
+
+// TestOneThatChangesWhileItIsListed: a notification that is new when those are asked for, and running when those are, is one line, and
+// the list goes on behind it.
+func TestOneThatChangesWhileItIsListed(t *testing.T) {
+	const id = "00000000-0000-4000-8000-000000000001"
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, marker := r.URL.Query().Get("status"), r.URL.Query().Get("marker")
+		switch {
+		case r.URL.Path != "/v1/notifications":
+			_, _ = io.WriteString(w, `{"segments": []}`)
+		case marker == "" && (status == "new" || status == "running"):
+			_, _ = io.WriteString(w, `{"notifications": [{"id": 7, "notification_uuid": "`+id+`", "type": "COMPUTE_HOST", "status": "`+status+`"}]}`)
+		case marker == "" || marker == "7":
+			_, _ = io.WriteString(w, `{"notifications": []}`)
+		default:
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"badRequest": {"code": 400, "message": "Marker `+marker+` could not be found."}}`)
+		}
+	}))
+	defer api.Close()
+	code, stdout, stderr := command(t, []string{"SALVOR_URL=" + api.URL}, "recovery", "list")
+	if code != 0 || strings.Count(stdout, id) != 1 {
+		t.Errorf("%d\n%s%s", code, stdout, stderr)
+	}
+}

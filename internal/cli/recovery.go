@@ -114,13 +114,17 @@ func listRecoveries(conn *connection) *cobra.Command {
 				}
 			}
 			further, err := api.EachNotification(cmd.Context(), q, func(page []wire.Notification) error {
-				page = slices.DeleteFunc(page, func(n wire.Notification) bool { return seen[n.NotificationUUID] })
-				if slices.Contains(openStatuses, s) { // few; those that ended do not change
-					for _, n := range page {
+				fresh := make([]wire.Notification, 0, len(page))
+				for _, n := range page {
+					if seen[n.NotificationUUID] {
+						continue
+					}
+					fresh = append(fresh, n)
+					if slices.Contains(openStatuses, s) { // few; those that ended do not change
 						seen[n.NotificationUUID] = true
 					}
 				}
-				return l.add(aboutHosts(page, names))
+				return l.add(aboutHosts(fresh, names))
 			})
 			if err != nil {
 				return err

@@ -179,6 +179,7 @@ func TestPages(t *testing.T) {
 					t.Errorf("limit %d: %d comes after %d", tt.limit, page[0].ID, got)
 				}
 				got, largest = got+len(page), max(largest, len(page))
+				clear(page) // it is the caller's: the next page follows all the same
 				return nil
 			})
 		if err != nil || got != tt.want || more != tt.more || asked != tt.requests || largest > most {

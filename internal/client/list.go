@@ -46,8 +46,8 @@ func (q Query) values(marker string, n int) (url.Values, error) {
 	return v, nil
 }
 
-// each gives a list's elements to use, page by page: never more than one page is held. more: there are elements behind the
-// last that was given.
+// each gives a list's elements to use, page by page: never more than one page is held. use may keep a page, and change it. more:
+// there are elements behind the last that was given.
 func each[B, T any](ctx context.Context, c *Client, path string, q Query, elements func(B) []T, id func(T) int64, use func([]T) error) (more bool, err error) {
 	marker := q.Marker
 	for left := q.Limit; ; {
@@ -70,13 +70,14 @@ func each[B, T any](ctx context.Context, c *Client, path string, q Query, elemen
 		if q.Limit > 0 && len(page) > left {
 			page, more = page[:left], true
 		}
+		left -= len(page)
 		if len(page) > 0 {
+			marker = strconv.FormatInt(id(page[len(page)-1]), 10) // before the page is use's, who may change it
 			if err := use(page); err != nil {
 				return false, err
 			}
-			marker = strconv.FormatInt(id(page[len(page)-1]), 10)
 		}
-		if left -= len(page); more {
+		if more {
 			return true, nil
 		}
 	}

@@ -264,11 +264,12 @@ func TestAskOff(t *testing.T) {
 	}
 }
 
-// TestSimulatorOffersTheAPI: what the simulator prints listens on loopback only, and clients find the api in its catalog.
+// TestSimulatorOffersTheAPI: what the simulator prints listens on loopback only, at the port of its catalog, and clients find the api in its catalog.
 func TestSimulatorOffersTheAPI(t *testing.T) {
 	sim := start(t, "sim", "--listen", "127.0.0.1:0", "--hosts", "1", "--instances", "0", "--api", "http://127.0.0.1:1/v1")
 	cloud := sim.out.await(t, `listening on (http://\S+)`)
-	if text := sim.out.String(); !strings.Contains(text, "masakari_api_listen = 127.0.0.1\n") || !strings.Contains(text, "instance-ha at http://127.0.0.1:1/v1") {
+	if text := sim.out.String(); !strings.Contains(text, "masakari_api_listen = 127.0.0.1\n") || !strings.Contains(text, "[DEFAULT]\nmasakari_api_listen_port = 1\n") ||
+		!strings.Contains(text, "instance-ha at http://127.0.0.1:1/v1") {
 		t.Error(text)
 	}
 	environ := []string{"OS_AUTH_URL=" + cloud, "OS_USERNAME=admin", "OS_PASSWORD=secret", "OS_PROJECT_NAME=admin"}

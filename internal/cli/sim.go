@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,6 +63,10 @@ to go on. Hosts are killed, and faults injected, below /sim.`,
 // simText is a masakari.conf for the simulated cloud, and in comments what to paste into a shell. The database is a new one
 // at each start: rows of an earlier cloud would not fit this one.
 func simText(o app.SimOptions, cloud string, now time.Time) string {
+	conf := app.SimConfig(cloud)
+	if u, err := url.Parse(o.API); err == nil && u.Port() != "" { // salvor listens where the catalog says that it does
+		conf = "[DEFAULT]\nmasakari_api_listen_port = " + u.Port() + "\n" + strings.TrimPrefix(conf, "[DEFAULT]\n")
+	}
 	database := filepath.Join(os.TempDir(), fmt.Sprintf("salvor-sim-%d.sqlite", now.UnixMilli()))
 	return fmt.Sprintf(`# a simulated cloud: %d hosts, %d instances
 %s
@@ -79,5 +84,5 @@ connection = sqlite:///%s
 #   curl -s -X POST %[5]s/sim/hosts/host-1/kill
 #   salvor notification create COMPUTE_HOST host-1 event=STOPPED host_status=NORMAL cluster_status=OFFLINE
 #   salvor recovery watch host-1
-# `, o.Hosts, o.Instances, app.SimConfig(cloud), database, cloud, o.API)
+# `, o.Hosts, o.Instances, conf, database, cloud, o.API)
 }

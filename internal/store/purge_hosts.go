@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/uptrace/bun"
+
+	"github.com/salvor-ha/salvor/internal/store/rules"
 )
 
 // purgeCopies bounds the copies of blobs whose rows one transaction removes: it holds their blobs' rows, which the replicator wants.
@@ -47,17 +49,18 @@ func (s *Store) purgeHosts(ctx context.Context, tx bun.Tx, p *purging) error {
 }
 
 // spareLocation holds for copies (l) that nobody needs to look for: they are gone, their blob is given up or not in the catalogue, or a good
-// copy is on a host that is registered.
+// copy is on a host that is registered and whose agent was heard since then.
 const spareLocation = "(l.state = 'dropped' OR NOT EXISTS (SELECT 1 FROM blobs AS b WHERE b.uuid = l.blob_uuid AND b.lost_by = '') " +
 	"OR EXISTS (SELECT 1 FROM blob_locations AS o JOIN hosts AS g ON g.uuid = o.host_uuid AND g.deleted = 0 " +
-	"WHERE o.blob_uuid = l.blob_uuid AND o.state = 'present'))"
+	"JOIN host_health AS k ON k.host_uuid = g.uuid AND k.reported_at > ? WHERE o.blob_uuid = l.blob_uuid AND o.state = 'present'))"
 
 // purgeLocations removes the rows of some spare copies on those hosts; there may be more. Nothing is unlinked by that, and nothing counted on
 // them: a deleted host's agent is not heard.
 func (s *Store) purgeLocations(ctx context.Context, tx bun.Tx, p *purging, hosts []string) (more bool, err error) {
+	heard := literal(p.now.Add(-rules.SpareHeard))
 	var rows []named
 	err = tx.NewRaw("SELECT l.id, l.blob_uuid AS uuid FROM blob_locations AS l WHERE l.host_uuid IN (?) AND "+spareLocation+" ORDER BY l.id LIMIT ?",
-		bun.List(hosts), purgeCopies).Scan(ctx, &rows)
+		bun.List(hosts), heard, purgeCopies).Scan(ctx, &rows)
 	if err != nil || len(rows) == 0 {
 		return false, err
 	}
@@ -75,7 +78,7 @@ func (s *Store) purgeLocations(ctx context.Context, tx bun.Tx, p *purging, hosts
 	}
 	// They were spare before their blobs were touched: are they still?
 	var sure []int64
-	if err := tx.NewRaw("SELECT l.id FROM blob_locations AS l WHERE l.id IN (?) AND "+spareLocation, bun.List(ids)).Scan(ctx, &sure); err != nil {
+	if err := tx.NewRaw("SELECT l.id FROM blob_locations AS l WHERE l.id IN (?) AND "+spareLocation, bun.List(ids), heard).Scan(ctx, &sure); err != nil {
 		return false, err
 	}
 	if len(sure) > 0 {

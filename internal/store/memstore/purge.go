@@ -122,7 +122,7 @@ func (t *tx) purgeCopies(host string, removed *rules.Purged) (all bool) {
 		b, known := t.blobs.blobs[blob]
 		elsewhere := slices.ContainsFunc(list, func(l ha.Location) bool {
 			_, err := t.liveHost(l.HostUUID)
-			return err == nil && l.State == ha.LocationPresent
+			return err == nil && l.State == ha.LocationPresent && t.storage.health[l.HostUUID].ReportedAt.After(t.now.Add(-rules.SpareHeard))
 		})
 		if known && b.LostBy == "" && list[i].State != ha.LocationDropped && !elsewhere {
 			all = false

@@ -20,6 +20,8 @@ const (
 	FailedKept = time.Hour
 	// CancelKept is how long an agent is told that a transfer was cancelled.
 	CancelKept = 24 * time.Hour
+	// SpareHeard is how lately an agent must have been heard for its host's copies to make those of a host that is no more needless.
+	SpareHeard = 24 * time.Hour
 
 	CopyOrders, CancelOrders, VerifyOrders, RehashOrders, DropOrders, RestoreOrders, StaleOrders = 100, 30, 40, 10, 20, 5, 5
 )

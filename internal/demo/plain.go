@@ -52,7 +52,7 @@ func once(ctx context.Context, w *world, out io.Writer, quiet bool) (Report, err
 	tell := newTeller(out, quiet, s.began)
 	tell.say(Line{At: s.began, Text: fmt.Sprintf("a simulated cloud of %s with %s, salvor beside it, at %s",
 		count(len(s.current().Hosts), "host"), count(instances(s.current().Hosts), "instance"), w.url)})
-	host := s.current().next()
+	host := s.current().next(nil)
 	if err := s.kill(ctx, host); err != nil {
 		return Report{}, err
 	}

@@ -21,7 +21,7 @@ func record(ctx context.Context, w *world, width, height int) ([]frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	host := s.current().next()
+	host := s.current().next(nil)
 	var frames []frame
 	var ended time.Time
 	tick := time.NewTicker(recordEvery)

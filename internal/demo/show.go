@@ -39,7 +39,7 @@ func show(ctx context.Context, w *world, in io.Reader, out io.Writer, environ []
 	if err != nil {
 		return err
 	}
-	m := screen{ctx: ctx, stage: s, scene: s.current()}
+	m := screen{ctx: ctx, stage: s, scene: s.current(), dying: map[string]bool{}}
 	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithEnvironment(environ), tea.WithoutSignalHandler()}
 	p := tea.NewProgram(m, append(options, more...)...)
 	last, err := p.Run()
@@ -57,6 +57,7 @@ type screen struct {
 	ctx           context.Context
 	stage         *stage
 	scene         Scene
+	dying         map[string]bool // hosts whose power is being taken away, until the scene shows it: a second k means another one
 	width, height int
 	err           error // why it ended, nil for a quit
 }
@@ -80,9 +81,14 @@ func (m screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 	case looked:
 		m.scene = m.stage.current()
+		for _, h := range m.scene.Hosts {
+			if !h.Powered {
+				delete(m.dying, h.Name)
+			}
+		}
 		return m, tea.Tick(lookEvery, func(time.Time) tea.Msg { return m.look()() })
 	case calmOver:
-		if len(m.scene.Incidents) == 0 {
+		if len(m.scene.Incidents) == 0 && len(m.dying) == 0 {
 			return m, m.kill()
 		}
 	case died:
@@ -138,10 +144,11 @@ func (m screen) watch() tea.Cmd {
 }
 
 func (m screen) kill() tea.Cmd {
-	host := m.scene.next()
+	host := m.scene.next(m.dying)
 	if host == "" {
 		return nil
 	}
+	m.dying[host] = true
 	return func() tea.Msg { return m.outcome(m.stage.kill(m.ctx, host), died{host}) }
 }
 

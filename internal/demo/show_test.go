@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -78,6 +80,41 @@ func TestShow(t *testing.T) {
 	if err := w.stop(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestKillTwice: k pressed again before the screen shows that a host has lost power kills another host, and never the last one. One that
+// has been revived can be killed again.
+func TestKillTwice(t *testing.T) {
+	hosts := func(off ...string) Scene {
+		var s Scene
+		for _, name := range []string{"host-1", "host-2", "host-3"} {
+			s.Hosts = append(s.Hosts, Host{Name: name, Powered: !slices.Contains(off, name)})
+		}
+		return s
+	}
+	var m tea.Model = screen{stage: &stage{}, scene: hosts(), dying: map[string]bool{}}
+	press := func(want ...string) {
+		t.Helper()
+		m, _ = m.Update(tea.KeyPressMsg{Code: 'k', Text: "k"})
+		if got := slices.Sorted(maps.Keys(m.(screen).dying)); !slices.Equal(got, want) {
+			t.Errorf("killed: %v, want %v", got, want)
+		}
+	}
+	shown := func(s Scene) {
+		m.(screen).stage.scene = s
+		m, _ = m.Update(looked{})
+	}
+	press("host-1")
+	if _, c := m.Update(calmOver{}); c != nil {
+		t.Error("the first host dies twice")
+	}
+	press("host-1", "host-2")
+	press("host-1", "host-2")
+	shown(hosts("host-1"))
+	press("host-2")
+	shown(hosts("host-1", "host-2"))
+	shown(hosts("host-2"))
+	press("host-1")
 }
 
 // TestAWorldThatCannotStart leaves nothing behind and says why.

@@ -333,11 +333,11 @@ func hostsOf(t truth, incidents []Incident) []Host {
 	return hosts
 }
 
-// next is the host that dies next: of those with power, the one with the most instances. "" when only one is left.
-func (s Scene) next() string {
+// next is the host that dies next: of those with power that are not dying already, the one with the most instances. "" when only one is left.
+func (s Scene) next(dying map[string]bool) string {
 	most, alive, name := -1, 0, ""
 	for _, h := range s.Hosts {
-		if !h.Powered {
+		if !h.Powered || dying[h.Name] {
 			continue
 		}
 		alive++

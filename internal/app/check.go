@@ -249,7 +249,7 @@ func checkFencing(_ context.Context, c *config.Config) []Finding {
 		return nil
 	}
 	if _, err := fencing.Load(c.Salvor.FencingFile, os.Environ()); err != nil {
-		return bad(what, "mend [salvor] fencing_file; until then no engine starts", err)
+		return bad(what, "mend [salvor] fencing_file; until then neither engine nor api starts", err)
 	}
 	return good(what, "%s can be read; salvor fence test --all tries it", c.Salvor.FencingFile)
 }

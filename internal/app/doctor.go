@@ -68,7 +68,7 @@ func Examine(ctx context.Context, c *config.Config, environ []string, limit time
 	switch f, err := OpenFencing(c, environ); {
 	case err != nil:
 		p.More = append(p.More, func(context.Context) []doctor.Check {
-			return []doctor.Check{{Name: doctor.CheckFencing, Subject: "file", State: doctor.Fail, Text: err.Error(), Do: "mend [salvor] fencing_file; until then no engine starts"}}
+			return []doctor.Check{{Name: doctor.CheckFencing, Subject: "file", State: doctor.Fail, Text: err.Error(), Do: "mend [salvor] fencing_file; until then neither engine nor api starts"}}
 		})
 	case f != nil:
 		p.Fencing = liveFencing{f}

@@ -236,7 +236,7 @@ func TestDoctorLooksAtHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	fencing := []string{"[salvor]", "[salvor]\nfencing_file = " + file}
-	if f := found(t, c.examine(20*time.Second, fencing...), doctor.Fail, doctor.CheckFencing, "open to everybody"); !strings.Contains(f.Do, "no engine starts") {
+	if f := found(t, c.examine(20*time.Second, fencing...), doctor.Fail, doctor.CheckFencing, "open to everybody"); !strings.Contains(f.Do, "neither engine nor api starts") {
 		t.Errorf("%+v", f)
 	}
 	if err := os.Chmod(file, 0o600); err != nil {

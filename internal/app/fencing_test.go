@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -85,4 +87,54 @@ func TestRehearsals(t *testing.T) {
 		cancel()
 		<-ended
 	})
+}
+
+// TestAPITellsWhatEnginesCanFence: an api that runs apart knows who can be fenced by its own fencing file, and does not claim to know without one.
+func TestAPITellsWhatEnginesCanFence(t *testing.T) {
+	c := newClinic(t)
+	file := filepath.Join(t.TempDir(), "fencing.yaml")
+	// Without passwords, to controllers that are not there: none is called.
+	text := "hosts:\n  host-1: [{kind: redfish, address: 'https://192.0.2.1', user: u}]\n  host-2: []\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	answer := func(conf, path string) string {
+		a, err := API(t.Context(), Options{Config: load(t, conf), Log: silent(), Listen: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- a.Run(ctx) }()
+		_, body := get(t, a.URL()+path)
+		stop()
+		if err := errors.Join(<-ended, a.Close()); err != nil {
+			t.Error(err)
+		}
+		return body
+	}
+	open := strings.Replace(c.conf, "[DEFAULT]\n", "[DEFAULT]\nauth_strategy = noauth2\n", 1)
+	configured := strings.Replace(open, "[salvor]\n", "[salvor]\nfencing_file = "+file+"\n", 1)
+	const nothing, unknown = "nothing can fence ", "whether host-1 can be fenced is not known here: the fencing file is the engines'"
+	for _, path := range []string{"/v1/ext/coverage?host=", "/v1/ext/hosts/"} {
+		of := func(conf, host string) string {
+			if path == "/v1/ext/hosts/" {
+				host += "/plan"
+			}
+			return answer(conf, path+host)
+		}
+		if body := of(configured, "host-1"); !strings.Contains(body, `"host-1"`) || strings.Contains(body, "fence") {
+			t.Errorf("one that has a method: %s", body)
+		}
+		if body := of(configured, "host-2"); !strings.Contains(body, nothing+"host-2") {
+			t.Errorf("one that has none: %s", body)
+		}
+		if body := of(open, "host-1"); strings.Contains(body, nothing) || !strings.Contains(body, unknown) || !strings.Contains(body, "set [salvor] fencing_file for the api, too") {
+			t.Errorf("an api without the file: %s", body)
+		}
+	}
+	_, err := API(t.Context(), Options{Config: load(t, strings.ReplaceAll(configured, file, "/nowhere.yaml")), Log: silent(), Listen: "127.0.0.1:0"})
+	if err == nil || !strings.Contains(err.Error(), "fencing_file") || !strings.Contains(err.Error(), "/nowhere.yaml") {
+		t.Errorf("an api whose file is not there: %v", err)
+	}
 }

@@ -58,6 +58,14 @@ func laterAPI(c, at *config.Config) api.Config {
 // fenced reports whether something can power the host off, as far as this process's fencing file says.
 func (b *builder) fenced(host string) bool { return b.fencer != nil && b.fencer.Configured(host) }
 
+// knowsFenced is fenced; nil of an api without a file, which does not know what file the engines have.
+func (b *builder) knowsFenced() func(host string) bool {
+	if b.role == roleAPI && b.fencer == nil {
+		return nil
+	}
+	return b.fenced
+}
+
 // handler makes the api's handler, and returns what a reload calls to make another.
 func (b *builder) handler(f *face, rows *store.Store, poke func()) (http.Handler, func(*config.Config) error, error) {
 	mk := func(c *config.Config, enforcer *policy.Enforcer) (http.Handler, error) {
@@ -65,7 +73,7 @@ func (b *builder) handler(f *face, rows *store.Store, poke func()) (http.Handler
 		conf.Log = b.log
 		svc := service.New(counted{rows, b.metrics}, b.cloud, service.Config{
 			VerifyBlobs:       b.cfg.Salvor.BlobVerifyInterval,
-			DuplicateInterval: c.API.DuplicateInterval, Poke: poke, Log: b.log, Cloud: b.cloud, Rules: rules(c), Fenced: b.fenced,
+			DuplicateInterval: c.API.DuplicateInterval, Poke: poke, Log: b.log, Cloud: b.cloud, Rules: rules(c), Fenced: b.knowsFenced(),
 		})
 		return api.New(conf, svc, f.auth, enforcer)
 	}

@@ -77,7 +77,7 @@ func TestConfigCheck(t *testing.T) {
 		}, 1, []string{"policy.yaml:1: nobody asks for rule os_masakari_api:segmets:index"}},
 		{"fencing", func(t *testing.T) string {
 			return good + "[salvor]\nfencing_file = " + file(t, "fencing.yaml", "hosts: [") + "\n"
-		}, 1, []string{"BAD   fencing   ", "fencing.yaml", "no engine starts"}},
+		}, 1, []string{"BAD   fencing   ", "fencing.yaml", "neither engine nor api starts"}},
 		{"without tables", func(t *testing.T) string { return good + mariadb(t) }, 1, []string{"no tables", "do: salvor db sync"}},
 		{"no role", func(*testing.T) string {
 			return strings.Replace(good, nova, strings.ReplaceAll(nova, "= masakari", "= demo"), 1)

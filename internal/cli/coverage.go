@@ -123,7 +123,7 @@ func coverageRows(h wire.HostCoverage, format string, all bool) []row {
 		rows = append(rows, line(h.Name, "-", h.State, how, b.Text, dash(b.Fix)))
 	}
 	for _, n := range h.Notes {
-		if all || n.Rule != "no_fencing" { // it would stand at each host
+		if all || n.Rule != "no_fencing" && n.Rule != "fencing_unknown" { // it would stand at each host
 			rows = append(rows, line(h.Name, "-", "note", "-", n.Text, dash(n.Fix)))
 		}
 	}

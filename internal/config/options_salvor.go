@@ -92,7 +92,7 @@ func salvorOptions() []Option {
 			"How often an engine looks for new work in the database."),
 		define(g, "fencing_file", text(), "", func(c *Config) *string { return &c.Salvor.FencingFile },
 			"The file that says how each host is powered off (docs/fencing.md); empty: hosts are not fenced. It must not be open "+
-				"to everybody. It is read at the start only."),
+				"to everybody. Engines fence by it; an api tells by it, as coverage and plan, what they can fence. It is read at the start only."),
 		span("fencing_rehearsal_interval", 0, 604800, "3600", func(s *Salvor) *time.Duration { return &s.FencingRehearsalInterval },
 			"How often an engine tries the fencing of every registered host as far as that harms nobody: login, a look at the "+
 				"power state. 0: never."),

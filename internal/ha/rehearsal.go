@@ -43,6 +43,10 @@ const (
 	FindingStaleOrder    = "stale_order"
 	FindingUnreported    = "down_unreported"
 	FindingFencing       = "no_fencing"
+
+	// FindingFencingUnknown: the process that was asked has no fencing file; the engines may have one.
+	FindingFencingUnknown = "fencing_unknown"
+
 	FindingMigrating     = "live_migration"
 	FindingElsewhere     = "not_here"
 	FindingNoHost        = "no_host"

@@ -137,7 +137,11 @@ func (t *turn) rehearseNotes(self ha.Peer, note func(rule, fix, format string, a
 		note(ha.FindingUnreported, "see whether it is dead, and whether its monitors run; salvor host confirm-off "+h+" --reason WHY has it recovered",
 			"Nova sees %s down, and nobody has reported it", h)
 	}
-	if !t.Fencing {
+	switch {
+	case t.FencingUnknown:
+		note(ha.FindingFencingUnknown, "set [salvor] fencing_file for the api, too, to have coverage count it",
+			"whether %s can be fenced is not known here: the fencing file is the engines'", h)
+	case !t.Fencing:
 		note(ha.FindingFencing, "[salvor] fencing_file", "nothing can fence %s: a report of its death that is not sure (host_status UNKNOWN) would be ignored", h)
 	}
 }

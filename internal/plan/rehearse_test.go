@@ -208,6 +208,7 @@ func TestRehearse(t *testing.T) {
 		{"its recovery is open, and nothing can fence it", func(s *stageOf) {
 			s.view.Unit.Peers[0].OpenIncident, s.view.Fencing = true, false
 		}, []string{"note open_recovery", "note no_fencing"}},
+		{"whether it can be fenced is not known here", func(s *stageOf) { s.view.Fencing, s.view.FencingUnknown = false, true }, []string{"note fencing_unknown"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -157,6 +157,8 @@ type View struct {
 	Slots    int  // acts on instances that may be sent now: the process's limit towards Nova less what is in flight
 	Draining bool // the engine stops: outcomes are digested, nothing is sent
 	Fencing  bool // a fencing method is configured for the host
+
+	FencingUnknown bool // of a rehearsal alone: Fencing is not known where it is made
 }
 
 // Decision is what a turn came to. When Ended the changes end the unit. Otherwise the next turn comes at Wake at the latest

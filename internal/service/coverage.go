@@ -292,7 +292,9 @@ func (l *looking) unit(ctx context.Context, h *ha.HostProspect) (ha.Unit, error)
 }
 
 func (l *looking) view(unit ha.Unit) plan.View {
-	v := plan.View{Unit: unit, Now: unit.Now, Rules: l.cfg.Rules, Fencing: l.cfg.Fenced(unit.Host.Name)}
+	v := plan.View{Unit: unit, Now: unit.Now, Rules: l.cfg.Rules}
+	can, known := l.fenced(unit.Host.Name)
+	v.Fencing, v.FencingUnknown = can, !known
 	v.Facts.Services = plan.Seen[[]ha.Service]{Value: l.services, At: unit.Now, Tried: unit.Now}
 	v.Facts.Aggregates = plan.Seen[[]ha.Aggregate]{Value: l.aggregates, At: unit.Now}
 	return v

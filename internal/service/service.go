@@ -22,7 +22,7 @@ type Config struct {
 	Log  *slog.Logger
 
 	// Cloud is where coverage and plans look; nil: they cannot. Rules are the engine's, Fenced says whether something can power a
-	// host off.
+	// host off; nil: it is not known here, as the fencing file is the engines'.
 	Cloud  Cloud
 	Rules  plan.Rules
 	Fenced func(host string) bool
@@ -49,10 +49,15 @@ func New(store Store, compute ComputeServices, cfg Config) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Fenced == nil {
-		cfg.Fenced = func(string) bool { return false }
-	}
 	return &Service{store: store, compute: compute, cfg: cfg, arrivals: arrivals{store: store, waiting: map[chan struct{}]string{}, last: -1}}
+}
+
+// fenced reports whether something can power the host off, and whether that is known here.
+func (s *Service) fenced(host string) (can, known bool) {
+	if s.cfg.Fenced == nil {
+		return false, false
+	}
+	return s.cfg.Fenced(host), true
 }
 
 func newUUID() string { return uuid.NewString() }

@@ -31,7 +31,7 @@ type nova struct {
 func (n *nova) Servers(context.Context, string) ([]ha.Server, error) { return n.servers, n.err }
 
 // storageAPI is the API over rows in memory, every answer of which is checked against openapi.yaml.
-func storageAPI(t *testing.T, cloud service.Cloud) http.Handler {
+func storageAPI(t *testing.T, cloud service.Cloud, with ...func(*service.Config)) http.Handler {
 	t.Helper()
 	db := memstore.New(memstore.Config{})
 	_, err := db.CreateSegment(t.Context(), ha.Segment{UUID: segmentID, Name: "s", RecoveryMethod: ha.MethodAuto, ServiceType: "COMPUTE", Enabled: true})
@@ -47,6 +47,9 @@ func storageAPI(t *testing.T, cloud service.Cloud) http.Handler {
 		t.Fatal(err)
 	}
 	cfg := service.Config{Cloud: cloud, Rules: plan.Rules{StorageAction: "error"}}
+	for _, set := range with {
+		set(&cfg)
+	}
 	h, err := New(Config{Log: quiet, HealthDisabled: filepath.Join(t.TempDir(), "disable"), RequestTimeout: 30 * time.Second}, service.New(db, nil, cfg), tokens{}, rules)
 	if err != nil {
 		t.Fatal(err)
@@ -244,6 +247,29 @@ func TestCascadePreview(t *testing.T) {
 	cloud.err = &ha.CloudError{Class: ha.ClassNotSent, Op: "servers", Text: "no route"}
 	expect(t, ask(h, "GET", preview+"?radius=instance", ""), 503, `"serviceUnavailable"`)
 	expect(t, ask(storageAPI(t, nil), "GET", preview+"?radius=instance", ""), 503, "no Nova is configured")
+}
+
+// TestCascadePreviewKnowsFencing: an evacuation that would be held, as nothing can fence the host, is not promised.
+func TestCascadePreviewKnowsFencing(t *testing.T) {
+	cloud := &nova{servers: []ha.Server{{ID: noteID, Name: "db", Host: "cmp-1", VMState: ha.VMActive}, {ID: segmentID, Name: "old", Host: "cmp-1", VMState: ha.VMError}}}
+	const held = "storage_failure_action is evacuate, which needs fencing, and none is configured for cmp-1"
+	for _, tt := range []struct {
+		name   string
+		fenced func(string) bool
+		want   []string
+	}{
+		{"it can be fenced", func(host string) bool { return host == "cmp-1" }, []string{`"held":null`, `"what":"evacuate","why":""`}},
+		{"nothing can fence it", func(string) bool { return false }, []string{`"held":"` + held + `"`, `"what":"wait","why":"` + held + `"`, `"what":"skip"`}},
+		{"nobody knows here", nil, []string{`"held":null`, `"what":"evacuate","why":"if the host can be fenced, which is not known here: set [salvor] fencing_file for the api, too"`}},
+	} {
+		h := storageAPI(t, cloud, func(c *service.Config) { c.Rules.StorageAction, c.Fenced = "evacuate", tt.fenced })
+		for _, want := range tt.want {
+			expectOf(t, tt.name, ask(h, "GET", "/v1/ext/hosts/cmp-1/cascade-preview?radius=instance", ""), 200, want)
+		}
+		if tt.name == "nothing can fence it" {
+			expectOf(t, "copies of blobs need no fencing", ask(h, "GET", "/v1/ext/hosts/cmp-1/cascade-preview?radius=blob", ""), 200, `"held":null`)
+		}
+	}
 }
 
 // TestStorageIsTheAdministrators: each route of storage health asks the policy by its own rule.

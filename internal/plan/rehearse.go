@@ -188,6 +188,11 @@ func (t *turn) restart(s ha.Server, on []ha.Aggregate) *ha.Finding {
 // vmIgnored are the states of RECOVERY section 3, rule 4.
 func vmIgnored(s ha.Server) bool { return s.VMState == ha.VMPaused || s.VMState == ha.VMRescued }
 
+// EvacuationHeld is why an episode whose instances are to be evacuated is held where nothing can fence its host.
+func EvacuationHeld(host string) string {
+	return "storage_failure_action is evacuate, which needs fencing, and none is configured for " + host
+}
+
 // Needs are those of the servers that would be ordered: what to ask Placement about.
 func (v View) Needs() []ha.Needs {
 	t := begin(v)

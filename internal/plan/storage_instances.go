@@ -263,7 +263,7 @@ func (s *storage) evacuate(e *ha.Episode, r *ha.Run, healthy []ha.Server) {
 	delete(s.Memory.Since, "filed "+e.UUID)
 	host := s.Unit.Host.Name
 	if !s.Fencing {
-		r.State, r.Why = ha.RunHeld, "storage_failure_action is evacuate, which needs fencing, and none is configured for "+host
+		r.State, r.Why = ha.RunHeld, EvacuationHeld(host)
 		s.once(e, "fencing", ha.AlarmStorageStuck, "the instances of %s, whose storage failed, are not evacuated: no fencing is configured for it", host)
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -324,6 +325,10 @@ func (s *Service) CascadePreview(ctx context.Context, host string, radius []ha.O
 	case health.Held.By != "":
 		p.Held = "the host's cascades are held by " + health.Held.By
 	}
+	held, _ := s.evacuation(h.Name, action)
+	if p.Held == "" && slices.Contains(radius, ha.ObjectInstance) {
+		p.Held = held
+	}
 	for _, k := range radius {
 		switch k {
 		case ha.ObjectInstance:
@@ -341,6 +346,19 @@ func (s *Service) CascadePreview(ctx context.Context, host string, radius []ha.O
 	return p, nil
 }
 
+// evacuation says what keeps the instances of a host from being evacuated for its storage, or that it is not known whether anything does.
+// Of another action it says nothing.
+func (s *Service) evacuation(host, action string) (held, doubt string) {
+	switch can, known := s.fenced(host); {
+	case action != "evacuate" || can:
+		return "", ""
+	case !known:
+		return "", "if the host can be fenced, which is not known here: set [salvor] fencing_file for the api, too"
+	default:
+		return plan.EvacuationHeld(host), ""
+	}
+}
+
 func (s *Service) previewInstances(ctx context.Context, h ha.Host, action string) ([]PreviewInstance, error) {
 	if s.cfg.Cloud == nil {
 		return nil, &ha.CloudError{Class: ha.ClassNotSent, Op: "servers", Text: "no Nova is configured"}
@@ -349,6 +367,7 @@ func (s *Service) previewInstances(ctx context.Context, h ha.Host, action string
 	if err != nil {
 		return nil, err
 	}
+	held, doubt := s.evacuation(h.Name, action)
 	list := make([]PreviewInstance, 0, min(len(servers), previewServer))
 	for _, srv := range servers[:min(len(servers), previewServer)] {
 		p := PreviewInstance{Server: srv, What: action}
@@ -356,6 +375,10 @@ func (s *Service) previewInstances(ctx context.Context, h ha.Host, action string
 			p.What, p.Why = "skip", skip
 		} else if wait != "" {
 			p.What, p.Why = "wait", "in transition: "+wait
+		} else if held != "" {
+			p.What, p.Why = "wait", held
+		} else {
+			p.Why = doubt
 		}
 		list = append(list, p)
 	}

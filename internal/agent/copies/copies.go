@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,7 +124,7 @@ func (c *Copies) SetOrders(orders []wire.AgentOrder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = true
-	for _, o := range largestFirst(orders, (c.cfg.Parallel+1)/2) {
+	for _, o := range orders {
 		j, known := c.jobs[o.ID]
 		switch {
 		case o.Kind == wire.OrderCancel:
@@ -140,24 +139,6 @@ func (c *Copies) SetOrders(orders []wire.AgentOrder) {
 		}
 	}
 	c.withdraw(orders)
-}
-
-// largestFirst moves the n largest copies to the front: the API names the largest last, and one that begins last would be waited for alone. The
-// others go on as they are named, in the slots that are left.
-func largestFirst(orders []wire.AgentOrder, n int) []wire.AgentOrder {
-	orders = slices.Clone(orders)
-	for i := range min(n, len(orders)) {
-		most := i
-		for at, o := range orders {
-			if at > i && o.Kind == wire.OrderCopy && (orders[most].Kind != wire.OrderCopy || o.Size > orders[most].Size) {
-				most = at
-			}
-		}
-		o := orders[most]
-		copy(orders[i+1:most+1], orders[i:most])
-		orders[i] = o
-	}
-	return orders
 }
 
 // withdraw forgets the orders to drop a copy that are open no more: the copy is needed again. They wait, perhaps for long, behind others.

@@ -481,20 +481,6 @@ func TestEndWithCopy(t *testing.T) {
 	}
 }
 
-func TestLargestFirst(t *testing.T) {
-	order := func(kind string, size int64) wire.AgentOrder { return wire.AgentOrder{Kind: kind, Size: size} }
-	orders := []wire.AgentOrder{order(wire.OrderDrop, 99), order(wire.OrderCopy, 1), order(wire.OrderCopy, 2), order(wire.OrderCopy, 9), order(wire.OrderCopy, 8)}
-	for n, want := range []string{"[99 1 2 9 8]", "[9 99 1 2 8]", "[9 8 99 1 2]", "[9 8 2 99 1]", "[9 8 2 1 99]", "[9 8 2 1 99]", "[9 8 2 1 99]"} {
-		var sizes []int64
-		for _, o := range largestFirst(orders, n) {
-			sizes = append(sizes, o.Size)
-		}
-		if got := fmt.Sprint(sizes); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
-	}
-}
-
 // TestPartsOfDeadTransfers: what has arrived of a blob goes when nobody has asked for it for a day; not before, not while an order may go on
 // with it, and not before the orders are known.
 func TestPartsOfDeadTransfers(t *testing.T) {

@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/engine"
@@ -76,8 +78,12 @@ func (b *builder) addMetrics(ctx context.Context) error {
 		return nil
 	}
 	l, err := openListener(ctx, b.cfg.Salvor.MetricsListen)
-	if err != nil {
-		return err
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE): // api and engine with one file, most likely
+		return fmt.Errorf("[salvor] metrics_listen: %w; each process of a machine needs an address of its own: set "+
+			"OS_SALVOR__METRICS_LISTEN=HOST:PORT in its unit's environment, or give it another --config-file", err)
+	case err != nil:
+		return fmt.Errorf("[salvor] metrics_listen: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", b.metrics.Handler())

@@ -68,7 +68,7 @@ func salvorOptions() []Option {
 		define(g, "storage_failure_action", choice("error", "evacuate"), "error",
 			func(c *Config) *string { return &c.Salvor.StorageFailureAction },
 			"What happens to the instances of a host whose storage failed: error sets them to error and keeps them; "+
-				"evacuate fences the host and moves them. Segments may set it for themselves (salvor segment update).", mutable),
+				"evacuate fences the host and moves them. Segments may set it for themselves (salvor segment create or update, --storage-failure-action).", mutable),
 		number("blob_transfers", 1, 10000, "1024", func(s *Salvor) *int { return &s.BlobTransfers },
 			"How many copies of blobs may be ordered at a time. An agent takes several at once, and gets more than it works on, so that "+
 				"it need not wait for orders."),
@@ -114,6 +114,7 @@ func salvorOptions() []Option {
 			"Where spans of each recovery are sent to, by OpenTelemetry's protocol over HTTP, such as "+
 				"http://127.0.0.1:4318/v1/traces; empty: nowhere.", hidden),
 		define(g, "metrics_listen", listen(), "", func(c *Config) *string { return &c.Salvor.MetricsListen },
-			"Where metrics are served in Prometheus' format, at /metrics, such as 127.0.0.1:9105; empty: nowhere."),
+			"Where metrics are served in Prometheus' format, at /metrics, such as 127.0.0.1:9105; empty: nowhere. Each process of a machine needs "+
+				"an address of its own: where api and engine share this file, set OS_SALVOR__METRICS_LISTEN in their units."),
 	}
 }

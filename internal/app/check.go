@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/config"
@@ -36,7 +37,7 @@ func ExplainPolicy(c *config.Config, id policy.Identity) ([]policy.Answer, []str
 // Check tries what the configuration names, as a process would at its start and after: database, Keystone, the api's address, Nova,
 // RabbitMQ, certificates, policy, the fencing file. It writes nothing. Each try ends within limit; all run at once.
 func Check(ctx context.Context, c *config.Config, limit time.Duration) []Finding {
-	tries := []func(context.Context, *config.Config) []Finding{checkDatabase, checkKeystone, checkListen, checkNova, checkRabbit, checkTLS, checkPolicy, checkFencing}
+	tries := []func(context.Context, *config.Config) []Finding{checkDatabase, checkKeystone, checkBind, checkNova, checkRabbit, checkTLS, checkPolicy, checkFencing}
 	found := make([][]Finding, len(tries))
 	var all sync.WaitGroup
 	for i, try := range tries {
@@ -130,7 +131,7 @@ func checkKeystone(ctx context.Context, c *config.Config) []Finding {
 	return good(what, "%s takes the account of [keystone_authtoken]", c.Keystone.AuthURL)
 }
 
-// checkListen does not listen: a process that runs already would be in its way.
+// checkListen does not listen: where only an engine runs, the address may be another machine's.
 func checkListen(ctx context.Context, c *config.Config) []Finding {
 	const what = "listen"
 	address, err := listenAddress(ctx, c, "", withoutAuth(c, roleServe))
@@ -138,6 +139,31 @@ func checkListen(ctx context.Context, c *config.Config) []Finding {
 		return bad(what, "until then neither salvor serve nor salvor api starts", err)
 	}
 	return good(what, "the api's address is %s", address)
+}
+
+// checkBind listens for a moment at the api's address. What is in use is well: salvor runs already, most likely.
+func checkBind(ctx context.Context, c *config.Config) []Finding {
+	found := checkListen(ctx, c)
+	if !found[0].OK {
+		return found
+	}
+	address, err := listenAddress(ctx, c, "", withoutAuth(c, roleServe))
+	if err != nil {
+		return found // it was one just now
+	}
+	what := found[0].What
+	l, err := openListener(ctx, address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return good(what, "the api's address is %s; not tried: it is in use, perhaps by salvor itself", address)
+	case err != nil:
+		return bad(what, "where the api runs, mend masakari_api_listen (an address of this machine; 0.0.0.0: all of them) and "+
+			"masakari_api_listen_port; where only an engine runs it does no harm", err)
+	}
+	if err := l.Close(); err != nil {
+		return bad(what, "", err)
+	}
+	return found
 }
 
 func checkNova(ctx context.Context, c *config.Config) []Finding {
@@ -229,7 +255,7 @@ func checkPolicy(_ context.Context, c *config.Config) []Finding {
 	for _, m := range mistakes {
 		found = append(found, Finding{What: what, Text: m, Do: "mend the name; salvor policy check --role ROLE shows every rule"})
 	}
-	if c.IsSet("oslo_policy", "policy_file") && (conf.File == "" || !exists(conf.File)) {
+	if c.IsSet("oslo_policy", "policy_file") && c.Policy.File != config.DefaultPolicyFile && (conf.File == "" || !exists(conf.File)) {
 		found = append(found, bad(what, "correct the name: as it is, the default rules hold; or remove the line",
 			fmt.Errorf("[oslo_policy] policy_file = %s is not found", c.Policy.File))...)
 	}

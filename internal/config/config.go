@@ -179,6 +179,9 @@ type Rabbit struct {
 	Heartbeat      time.Duration
 }
 
+// DefaultPolicyFile is where rules are looked for that nobody has named; it need not be there.
+const DefaultPolicyFile = "policy.yaml"
+
 // Policy names oslo.policy's files; see Config.FindFile for relative ones.
 type Policy struct {
 	File               string

@@ -48,12 +48,12 @@ func load(s Sources, options []Option) (*Config, []Warning, error) {
 	l := loader{options: options, host: hostname(), stateDir: s.stateDir(), values: map[[2]string]*value{}}
 	var failures []error
 	for _, f := range files {
-		found, err := readFile(f)
+		found, masked, err := readFile(f)
 		if err != nil {
 			failures = append(failures, err)
 			continue
 		}
-		l.files = append(l.files, parsedFile{path: f, found: found})
+		l.files = append(l.files, parsedFile{path: f, found: found, masked: masked})
 	}
 	l.env = s.Env
 	l.indexOptions()
@@ -63,6 +63,7 @@ func load(s Sources, options []Option) (*Config, []Warning, error) {
 	failures = append(failures, c.finish()...)
 	l.warnUnknown()
 	l.warnComments(failures)
+	l.warnMasked()
 	if err := errors.Join(failures...); err != nil {
 		return c, l.warnings, err
 	}
@@ -70,8 +71,9 @@ func load(s Sources, options []Option) (*Config, []Warning, error) {
 }
 
 type parsedFile struct {
-	path  string
-	found []assignment
+	path   string
+	found  []assignment
+	masked []assignment
 }
 
 // value is the text of an option and where it came from.
@@ -253,4 +255,19 @@ func place(file string, line int) string {
 		return file
 	}
 	return fmt.Sprintf("%s:%d", file, line)
+}
+
+// warnMasked tells of secrets that `config show` has masked, in a file that was made of what it printed: without them the defaults hold.
+func (l *loader) warnMasked() {
+	for _, f := range l.files {
+		for _, a := range f.masked {
+			i, known := l.known[[2]string{a.group, a.name}]
+			if !known || !l.options[i].Secret {
+				continue
+			}
+			l.warnings = append(l.warnings, Warning{File: f.path, Line: a.line, Group: a.group, Option: a.name,
+				Text: fmt.Sprintf("[%s] %s was masked by config show: the line is a comment, and without effect", a.group, a.name),
+				Do:   "put the secret in and take the # away, or remove the line"})
+		}
+	}
 }

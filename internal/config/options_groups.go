@@ -189,7 +189,7 @@ func middlewareOptions() []Option {
 		define("oslo_middleware", "enable_proxy_headers_parsing", boolean(), "false",
 			func(c *Config) *bool { return &c.Middleware.ProxyHeaders },
 			"Take scheme, host and prefix of links from the X-Forwarded headers of a proxy.", mutable),
-		define("oslo_policy", "policy_file", text(), "policy.yaml",
+		define("oslo_policy", "policy_file", text(), DefaultPolicyFile,
 			func(c *Config) *string { return &c.Policy.File },
 			"Rules that differ from the defaults; searched beside the configuration files, read anew when changed.",
 			alias("DEFAULT/policy_file"), mutable),

@@ -31,38 +31,49 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Text) }
 
-// readFile reads and parses one file.
-func readFile(path string) ([]assignment, error) {
+// readFile reads and parses one file. masked are the lines that `config show` has made comments of, as they have a secret.
+func readFile(path string) (found, masked []assignment, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read configuration file: %w", err)
+		return nil, nil, fmt.Errorf("cannot read configuration file: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	text, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
 	if err != nil {
-		return nil, fmt.Errorf("cannot read configuration file: %w", err)
+		return nil, nil, fmt.Errorf("cannot read configuration file: %w", err)
 	}
 	if len(text) > maxFileSize {
-		return nil, fmt.Errorf("configuration file %s is larger than %d bytes: is it one?", path, maxFileSize)
+		return nil, nil, fmt.Errorf("configuration file %s is larger than %d bytes: is it one?", path, maxFileSize)
 	}
-	return parse(path, string(text))
+	p := parser{file: path}
+	if err := p.read(string(text)); err != nil {
+		return nil, nil, err
+	}
+	return p.found, p.masked, nil
 }
 
 // parse reads text as oslo.config's iniparser does: a line that starts with blank space continues the value before it,
 // an empty line ends a value, '#' and ';' start a comment only at the beginning of a line, and a value in matching
 // quotes loses them. Repeated names are kept, in order.
 func parse(file, text string) ([]assignment, error) {
+	p := parser{file: file}
+	if err := p.read(text); err != nil {
+		return nil, err
+	}
+	return p.found, nil
+}
+
+func (p *parser) read(text string) error {
 	text = strings.TrimPrefix(text, "\ufeff")
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
-	p := parser{file: file}
 	for line := range strings.SplitSeq(text, "\n") {
 		p.line++
 		if err := p.feed(line); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	p.flush()
-	return p.found, nil
+	return nil
 }
 
 // ownLine is added where a comment seems to stand behind something, which oslo.config takes as part of it too.
@@ -73,6 +84,8 @@ type parser struct {
 	line  int
 	group string
 	found []assignment
+
+	masked []assignment // comments of the form in which Setting.Lines shows a secret; no values
 
 	open    bool // a name was read and its value may go on
 	current assignment
@@ -102,6 +115,10 @@ func (p *parser) feed(raw string) error {
 	case '[':
 		return p.section(line)
 	case '#', ';':
+		name, value, ok := strings.Cut(line[1:], " = ")
+		if ok && line[0] == '#' && isMasked(value) {
+			p.masked = append(p.masked, assignment{group: p.group, name: name, line: p.line})
+		}
 		return nil
 	default:
 		return p.assign(line)

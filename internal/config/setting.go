@@ -145,6 +145,9 @@ func maskSecret(t string) string {
 	return m + rest
 }
 
+// isMasked reports whether a text is what maskSecret makes of a secret.
+func isMasked(t string) bool { return strings.Contains(t, masked) && maskSecret(t) == t }
+
 // MissingNova names the options without which salvor cannot work on Nova.
 func (c *Config) MissingNova() []string {
 	n := &c.Nova

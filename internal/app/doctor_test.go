@@ -23,6 +23,7 @@ import (
 
 	"github.com/salvor-ha/salvor/internal/doctor"
 	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/service"
 	"github.com/salvor-ha/salvor/internal/sim"
 	"github.com/salvor-ha/salvor/internal/sim/simhttp"
 	"github.com/salvor-ha/salvor/internal/store"
@@ -84,6 +85,11 @@ func (c *clinic) disable(host, reason string) {
 			c.Fatal(err)
 		}
 	}
+}
+
+// noauth is the configuration of an api that anybody may ask.
+func (c *clinic) noauth() string {
+	return strings.Replace(c.conf, "[DEFAULT]\n", "[DEFAULT]\nauth_strategy = noauth2\n", 1)
 }
 
 // examine replaces pairs of texts in the configuration.
@@ -342,3 +348,23 @@ func TestEngineExamines(t *testing.T) {
 		}
 	})
 }
+
+// TestDoctorCountsAsTheBrakeDoes: with a recovery open of two of four hosts, which Nova hears, the doctor says that the brake holds the next
+// death, and so does the plan of that host.
+func TestDoctorCountsAsTheBrakeDoes(t *testing.T) {
+	c := newClinic(t)
+	s := service.New(c.rows, knowsAll{}, service.Config{})
+	for _, host := range []string{"host-1", "host-2"} {
+		if _, err := s.ConfirmOff(t.Context(), host, "ann", "test"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found(t, c.examine(20*time.Second), doctor.Warn, doctor.CheckSegments, "2 of 4 hosts are down (host-1, host-2): the next death is held by the brake (more than 50 %)")
+	if body := askedAPI(t, c.noauth(), "/v1/ext/hosts/host-3/plan"); !strings.Contains(body, "the brake would hold it: 3 of 4 hosts of the segment are down, brake at more than 50 %") {
+		t.Error(body)
+	}
+}
+
+type knowsAll struct{}
+
+func (knowsAll) HasComputeService(context.Context, string) (bool, error) { return true, nil }

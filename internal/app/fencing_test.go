@@ -98,22 +98,7 @@ func TestAPITellsWhatEnginesCanFence(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	answer := func(conf, path string) string {
-		a, err := API(t.Context(), Options{Config: load(t, conf), Log: silent(), Listen: "127.0.0.1:0"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- a.Run(ctx) }()
-		_, body := get(t, a.URL()+path)
-		stop()
-		if err := errors.Join(<-ended, a.Close()); err != nil {
-			t.Error(err)
-		}
-		return body
-	}
-	open := strings.Replace(c.conf, "[DEFAULT]\n", "[DEFAULT]\nauth_strategy = noauth2\n", 1)
+	open := c.noauth()
 	configured := strings.Replace(open, "[salvor]\n", "[salvor]\nfencing_file = "+file+"\n", 1)
 	const nothing, unknown = "nothing can fence ", "whether host-1 can be fenced is not known here: the fencing file is the engines'"
 	for _, path := range []string{"/v1/ext/coverage?host=", "/v1/ext/hosts/"} {
@@ -121,7 +106,7 @@ func TestAPITellsWhatEnginesCanFence(t *testing.T) {
 			if path == "/v1/ext/hosts/" {
 				host += "/plan"
 			}
-			return answer(conf, path+host)
+			return askedAPI(t, conf, path+host)
 		}
 		if body := of(configured, "host-1"); !strings.Contains(body, `"host-1"`) || strings.Contains(body, "fence") {
 			t.Errorf("one that has a method: %s", body)
@@ -137,4 +122,22 @@ func TestAPITellsWhatEnginesCanFence(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "fencing_file") || !strings.Contains(err.Error(), "/nowhere.yaml") {
 		t.Errorf("an api whose file is not there: %v", err)
 	}
+}
+
+// askedAPI is what an api alone, of that configuration, answers.
+func askedAPI(t *testing.T, conf, path string) string {
+	t.Helper()
+	a, err := API(t.Context(), Options{Config: load(t, conf), Log: silent(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- a.Run(ctx) }()
+	_, body := get(t, a.URL()+path)
+	stop()
+	if err := errors.Join(<-ended, a.Close()); err != nil {
+		t.Error(err)
+	}
+	return body
 }

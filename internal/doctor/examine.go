@@ -46,6 +46,7 @@ type facts struct {
 	hosts    answer[[]ha.Host]
 	engines  answer[[]ha.EngineState]
 	pauses   answer[[]ha.Pause]
+	outlooks map[string]answer[ha.Outlook] // by the uuid of an enabled segment
 
 	fencing      map[string]answer[[]Method] // by host
 	apis         map[string]answer[bool]     // by URL
@@ -214,6 +215,12 @@ func (f *facts) askStore(ctx context.Context, p Patient, each time.Duration) {
 	})
 	f.engines = ask(ctx, each, s.EngineStates)
 	f.pauses = ask(ctx, each, s.Pauses)
+	f.outlooks = map[string]answer[ha.Outlook]{}
+	for _, seg := range f.segments.value {
+		if seg.Enabled {
+			f.outlooks[seg.UUID] = ask(ctx, each, func(ctx context.Context) (ha.Outlook, error) { return s.Outlook(ctx, seg.UUID) })
+		}
+	}
 }
 
 func (f *facts) askFencing(ctx context.Context, p Patient, each time.Duration) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/plan"
 )
 
 // computes are Nova's compute services by host.
@@ -42,26 +43,21 @@ func (f *facts) judgeSegments(p Patient) []Check {
 		out = append(out, subject{CheckSegments, "pause " + where}.warn("salvor resume, when it is over",
 			"recoveries are paused %s by %s: %s", where, pause.By, pause.Reason))
 	}
-	computes := f.computes()
 	for _, seg := range f.segments.value {
 		s := subject{CheckSegments, seg.Name}
 		if !seg.Enabled {
 			out = append(out, s.warn("salvor segment update "+seg.Name+" --enabled=true", "is disabled: what is reported of its hosts is ignored"))
 			continue
 		}
-		n, down := 0, []string{}
-		for _, h := range f.hosts.value {
-			if h.SegmentUUID != seg.UUID || h.OnMaintenance {
-				continue
-			}
-			n++
-			if svc, known := computes[h.Name]; f.services.good() && known && !svc.Up {
-				down = append(down, h.Name)
-			}
+		look := f.outlooks[seg.UUID]
+		if look.err != nil {
+			out = append(out, s.warn("ask again; if it stays so, see the findings on the database", "whether the brake would hold the next death is not known: %s", textOf(look.err)))
+			continue
 		}
-		next := len(down) + 1
-		if b := p.Rules.BrakePercent; len(down) > 0 && b > 0 && next >= 2 && 100*next > b*n {
-			out = append(out, s.warn("bring them back, or set them on maintenance",
+		// Who is heard again, a recovery's owner knows, who listens: here such a host still counts.
+		n, down := plan.Down(look.value.Peers, f.services.value, "", nil)
+		if b := p.Rules.BrakePercent; len(down) > 0 && plan.Brakes(b, len(down)+1, n) {
+			out = append(out, s.warn("bring them back; if the next one is known to be dead, let it pass: salvor recovery release HOST --reason WHY",
 				"%d of %d hosts are down (%s): the next death is held by the brake (more than %d %%)", len(down), n, named(down), b))
 		}
 	}

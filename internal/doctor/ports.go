@@ -29,6 +29,7 @@ type Store interface {
 	Hosts(ctx context.Context, f ha.HostFilter, p ha.Page) ([]ha.Host, error)
 	EngineStates(ctx context.Context) ([]ha.EngineState, error)
 	Pauses(ctx context.Context) ([]ha.Pause, error)
+	Outlook(ctx context.Context, segment string) (ha.Outlook, error)
 }
 
 // Method is one way to a host's power as a rehearsal found it.

@@ -36,6 +36,11 @@ func well() (*facts, Patient) {
 	clock := ha.Clock{Told: now, Here: now, Rough: time.Millisecond}
 	nobody := got(ha.Outcome{})
 	nobody.err = refused(404, "could not be found")
+	hosts := []ha.Host{{UUID: "1", Name: "cmp-01", SegmentUUID: "s"}, {UUID: "2", Name: "cmp-02", SegmentUUID: "s"}, {UUID: "3", Name: "cmp-03", SegmentUUID: "s"}}
+	var o ha.Outlook
+	for _, h := range hosts {
+		o.Peers = append(o.Peers, ha.Peer{Host: h})
+	}
 	f := &facts{
 		now:      now,
 		login:    got(ha.Login{Roles: []string{"admin"}, Scope: "project service", Lasts: time.Hour, Catalog: catalog, Compute: catalog[0], Placement: catalog[1], Clock: clock}),
@@ -46,7 +51,8 @@ func well() (*facts, Patient) {
 		aggregates: got([]ha.Aggregate{}), addHost: nobody,
 		database: got(ha.DatabaseState{Where: "mysql db", Version: "0006", Newest: "0006", Isolation: "READ-COMMITTED", Clock: clock}),
 		segments: got([]ha.Segment{{UUID: "s", Name: "rack", Enabled: true, RecoveryMethod: ha.MethodAuto}}),
-		hosts:    got([]ha.Host{{UUID: "1", Name: "cmp-01", SegmentUUID: "s"}, {UUID: "2", Name: "cmp-02", SegmentUUID: "s"}, {UUID: "3", Name: "cmp-03", SegmentUUID: "s"}}),
+		hosts:    got(hosts),
+		outlooks: map[string]answer[ha.Outlook]{"s": got(o)},
 		engines:  got([]ha.EngineState{{Engine: ha.Engine{Name: "e1", Version: "1"}}}), pauses: got([]ha.Pause{}),
 		fencing:      map[string]answer[[]Method]{"cmp-01": got([]Method{{Name: "redfish", OK: true, At: now}})},
 		apis:         map[string]answer[bool]{"https://ha.example.com/v1": got(true)},
@@ -62,6 +68,18 @@ func TestNothingIsWrong(t *testing.T) {
 	f, p := well()
 	for _, c := range f.judge(p) {
 		if c.State != OK || c.Do != "" {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// TestAnOperatorsMaintenanceIsNotCounted: of three hosts, the one that is down is on an operator's maintenance.
+func TestAnOperatorsMaintenanceIsNotCounted(t *testing.T) {
+	f, p := well()
+	peers := f.outlooks["s"].value.Peers
+	f.services.value[2].Up, f.hosts.value[0].OnMaintenance, peers[0].OnMaintenance, peers[0].Operator = false, true, true, true
+	for _, c := range f.judgeSegments(p) {
+		if c.State != OK {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -143,7 +161,15 @@ func TestRules(t *testing.T) {
 		{"paused", func(f *facts, _ *Patient) { f.pauses.value = []ha.Pause{{By: "ann", Reason: "switch"}} }, warn, CheckSegments, "paused everywhere by ann: switch", "resume"},
 		{"disabled segment", func(f *facts, _ *Patient) { f.segments.value[0].Enabled = false }, warn, CheckSegments, "is disabled", "--enabled"},
 		{"no hosts", func(f *facts, _ *Patient) { f.hosts.value = nil }, warn, CheckSegments, "nothing is protected", "host create"},
-		{"the next is held", func(f *facts, _ *Patient) { f.services.value[2].Up = false }, warn, CheckSegments, "1 of 3 hosts are down (cmp-01): the next death is held", "maintenance"},
+		{"the next is held", func(f *facts, _ *Patient) { f.services.value[2].Up = false }, warn, CheckSegments, "1 of 3 hosts are down (cmp-01): the next death is held", "bring them back"},
+		{"one that salvor holds on maintenance counts, as for the brake", func(f *facts, _ *Patient) {
+			peers := f.outlooks["s"].value.Peers
+			f.hosts.value[0].OnMaintenance, peers[0].OnMaintenance, peers[0].Claimed = true, true, true
+		}, warn, CheckSegments, "1 of 3 hosts are down (cmp-01): the next death is held", "bring them back"},
+		{"one whose recovery is open counts, though Nova hears it", func(f *facts, _ *Patient) { f.outlooks["s"].value.Peers[2].OpenIncident = true },
+			warn, CheckSegments, "1 of 3 hosts are down (cmp-03)", "bring them back"},
+		{"a segment that cannot be looked over", func(f *facts, _ *Patient) { f.outlooks["s"] = lost[ha.Outlook](errHangs) },
+			warn, CheckSegments, "whether the brake would hold the next death is not known: ", "ask again"},
 		{"down", func(f *facts, _ *Patient) { f.services.value[2].Up = false }, warn, CheckHosts, "down in Nova", "look at them"},
 		{"forced down", func(f *facts, _ *Patient) { f.services.value[2].ForcedDown = true }, warn, CheckHosts, "forced down", "--up"},
 		{"disabled", func(f *facts, _ *Patient) { f.services.value[2].Enabled = false }, warn, CheckHosts, "disabled in Nova", "--enable"},

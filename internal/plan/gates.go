@@ -151,12 +151,13 @@ func (t *turn) gateNova() answer {
 	return a.pass("Nova's API, a scheduler and a conductor answer")
 }
 
-// gateBrake counts how many hosts of the segment are down (field findings F117, F119: by union, once each).
-func (t *turn) gateBrake() answer {
-	a := answer{gate: ha.GateBrake}
+// Down counts the hosts of a segment as the brake does (field findings F117, F119: by union, once each): how many count, and the names of
+// those that are down. The host with the uuid dead is, by the report that is judged. Of another that counts as down heard says whether Nova
+// hears it again, given the newest updated_at of the list; nil: of none.
+func Down(peers []ha.Peer, list []ha.Service, dead string, heard func(p ha.Peer, svc ha.Service, newest time.Time) bool) (n int, down []string) {
 	services := map[string]ha.Service{} // as Nova sees them
 	var newest time.Time
-	for _, s := range t.Facts.Services.Value {
+	for _, s := range list {
 		if s.UpdatedAt.After(newest) {
 			newest = s.UpdatedAt
 		}
@@ -164,10 +165,9 @@ func (t *turn) gateBrake() answer {
 			services[s.Host] = s
 		}
 	}
-	n, down := 0, 0
-	for _, p := range t.Unit.Peers {
-		if p.UUID == t.Unit.HostUUID {
-			n, down = n+1, down+1
+	for _, p := range peers {
+		if p.UUID == dead {
+			n, down = n+1, append(down, p.Name)
 			continue
 		}
 		if p.Operator {
@@ -178,17 +178,28 @@ func (t *turn) gateBrake() answer {
 		if !p.OpenIncident && !p.Claimed && (!known || svc.Up) {
 			continue
 		}
-		if !known || !t.hearsAgain(p, svc, newest) {
-			down++
+		if !known || heard == nil || !heard(p, svc, newest) {
+			down = append(down, p.Name)
 		}
 	}
+	return n, down
+}
+
+// Brakes reports whether a brake at more than percent of the hosts holds when so many of n are down.
+func Brakes(percent, down, n int) bool { return percent > 0 && down >= 2 && 100*down > percent*n }
+
+// gateBrake asks how many hosts of the segment are down.
+func (t *turn) gateBrake() answer {
+	a := answer{gate: ha.GateBrake}
+	n, names := Down(t.Unit.Peers, t.Facts.Services.Value, t.Unit.HostUUID, t.hearsAgain)
+	down := len(names)
 	numbers := fmt.Sprintf("%d of %d hosts of the segment are down, brake at more than %d %%", down, n, t.Rules.BrakePercent)
 	switch {
 	case t.rec.StartedAt != nil:
 		return a.pass("%s; this recovery had passed before", numbers)
 	case t.waived(ha.GateBrake):
 		return a.pass("%s; released by an operator", numbers)
-	case t.Rules.BrakePercent > 0 && down >= 2 && 100*down > t.Rules.BrakePercent*n:
+	case Brakes(t.Rules.BrakePercent, down, n):
 		t.alarm(ha.AlarmBrake, "", "recovery of host %s is held by the brake: %s", t.Unit.Host.Name, numbers)
 		return a.hold("%s", numbers)
 	}

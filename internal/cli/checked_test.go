@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/salvor-ha/salvor/internal/wire"
 )
 
 // TestWhatShowMaskedIsMissing: a file that was made of what config show printed lacks its secrets, and with them, perhaps, the database:
@@ -88,5 +90,37 @@ func TestMetricsListenIsTaken(t *testing.T) {
 	if code != 1 || !strings.Contains(stderr, "[salvor] metrics_listen: cannot listen on "+l.Addr().String()) ||
 		!strings.Contains(stderr, "address already in use; each process") || !strings.Contains(stderr, "OS_SALVOR__METRICS_LISTEN=HOST:PORT") {
 		t.Errorf("%d %s", code, stderr)
+	}
+}
+
+// TestDoctorNamesEachOption: several that are wrong are a line each, which begins with its place.
+func TestDoctorNamesEachOption(t *testing.T) {
+	c := conf(t, "[DEFAULT]\nosapi_max_limit = many\nuse_ssl = perhaps\ndebugg = true\n")
+	code, stdout, _ := command(t, nil, "doctor", "--config-file", c)
+	for _, line := range []string{"2: [DEFAULT] osapi_max_limit", "3: [DEFAULT] use_ssl", "4: "} {
+		if !strings.Contains(stdout, "  options      "+c+":"+line) || code != 2 {
+			t.Errorf("%d, no %q in\n%s", code, line, stdout)
+		}
+	}
+}
+
+// TestClearSaysWhatIsLeft: instances in error are told of only where there are some.
+func TestClearSaysWhatIsLeft(t *testing.T) {
+	done := []wire.EpisodeItem{{Kind: "instance", State: "done"}, {Kind: "instance", State: "skipped"}, {Kind: "blob", State: "done"}}
+	for _, tt := range []struct {
+		items []wire.EpisodeItem
+		runs  []wire.EpisodeRun
+		reset bool
+		want  string
+	}{
+		{done[1:], []wire.EpisodeRun{{Kind: "instance", State: "done"}, {Kind: "blob", State: "open"}}, true, "none of its instances was set to error\n"},
+		{done, nil, true, "set to error: 1, reset to active within seconds if they still are; what came of it: salvor episode show e-1\n"},
+		{done, nil, false, "set to error: 1, which stay so; which: salvor episode show e-1\n"},
+		{nil, []wire.EpisodeRun{{Kind: "instance", State: "open"}}, false, "what it was doing ends within seconds; what came of it: salvor episode show e-1\n"},
+	} {
+		got := describeClear(wire.EpisodeDetails{Episode: wire.Episode{UUID: "e-1", Host: "cmp-01"}, Items: tt.items, Runs: tt.runs}, tt.reset)
+		if got[:len("episode e-1 of cmp-01 is cleared; ")] != "episode e-1 of cmp-01 is cleared; " || !strings.HasSuffix(got, tt.want) {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
 	}
 }

@@ -58,16 +58,13 @@ The exit status is 0 when all is well, 1 when something should be looked at, 2 w
 // examinedText are the findings about the configuration's text. Without a configuration nothing else can be tried.
 func examinedText(warnings []config.Warning, err error) []app.Examined {
 	var out []app.Examined
-	for i, f := range written(warnings, err) {
+	for _, f := range written(warnings, err) {
 		e := app.Examined{Name: "options", State: app.ExaminedOK, Text: f.Text, Do: f.Do}
 		switch {
 		case err != nil && !f.OK:
 			e.State = app.ExaminedFail
 		case !f.OK:
 			e.State = app.ExaminedWarn
-		}
-		if i > 0 {
-			e.Subject = fmt.Sprint(i + 1)
 		}
 		out = append(out, e)
 	}

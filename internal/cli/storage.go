@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/salvor-ha/salvor/internal/client"
+	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/wire"
 )
 
@@ -37,9 +38,7 @@ unless --reset-instances. Refused while the agent still reports failure, unless 
 			if err != nil {
 				return err
 			}
-			return conn.print(cmd, e, func() string {
-				return fmt.Sprintf("episode %s of %s is cleared; what is left in error: salvor episode show %[1]s\n", e.UUID, printable(e.Host))
-			})
+			return conn.print(cmd, e, func() string { return describeClear(e, clear.ResetInstances) })
 		}),
 	}
 	f := cleared.Flags()
@@ -255,6 +254,29 @@ func describeDetails(e wire.EpisodeDetails) string {
 		fmt.Fprintf(&b, "  %s %s: %s, %s\n", i.Kind, i.ID, i.State, printable(i.Text))
 	}
 	return b.String()
+}
+
+// describeClear says what a clear leaves to be looked at. An engine resets instances after it.
+func describeClear(e wire.EpisodeDetails, reset bool) string {
+	inError, working := 0, false
+	for _, i := range e.Items {
+		if i.Kind == string(ha.ObjectInstance) && i.State == string(ha.ItemDone) {
+			inError++
+		}
+	}
+	for _, r := range e.Runs {
+		working = working || r.Kind == string(ha.ObjectInstance) && (r.State == string(ha.RunOpen) || r.State == string(ha.RunHeld))
+	}
+	what := "none of its instances was set to error"
+	switch {
+	case inError > 0 && reset:
+		what = fmt.Sprintf("instances that it set to error: %d, reset to active within seconds if they still are; what came of it: salvor episode show %s", inError, e.UUID)
+	case inError > 0:
+		what = fmt.Sprintf("instances that it set to error: %d, which stay so; which: salvor episode show %s", inError, e.UUID)
+	case working:
+		what = "what it was doing ends within seconds; what came of it: salvor episode show " + e.UUID
+	}
+	return fmt.Sprintf("episode %s of %s is cleared; %s\n", e.UUID, printable(e.Host), what)
 }
 
 func describePreview(p wire.CascadePreview) string {

@@ -141,6 +141,9 @@ func storyOf(r wire.Recovery, n wire.Notification, host string, moves []wire.VMo
 	return s
 }
 
+// everythingPaused begins the reason of a recovery that waits for the end of a pause of everything, not of its segment's (internal/plan).
+const everythingPaused = "all recoveries are paused"
+
 // waitingFor says what a recovery waits for and what ends that, as the command that is typed where it is an operator.
 func waitingFor(r wire.Recovery, host string, moves []wire.VMove) waiting {
 	id := r.NotificationUUID
@@ -165,7 +168,11 @@ func waitingFor(r wire.Recovery, host string, moves []wire.VMove) waiting {
 		why := "gate " + u.Held.Gate + ": " + u.Held.Reason
 		switch ha.Gate(u.Held.Gate) {
 		case ha.GateSegment:
-			return wait(why, "by itself, when the pause ends", "an operator, for all that is paused: salvor resume SEGMENT (salvor pause --list shows what is)",
+			resume := "salvor resume SEGMENT"
+			if strings.HasPrefix(u.Held.Reason, everythingPaused) {
+				resume = "salvor resume"
+			}
+			return wait(why, "by itself, when the pause ends", "an operator, for all that is paused: "+resume+" (salvor pause --list shows what is)",
 				"an operator, for this one: "+release)
 		case ha.GateBrake:
 			return wait(why, "by itself, when fewer hosts are down", "an operator who knows that they are dead: "+release)

@@ -33,6 +33,7 @@ func TestStorySaysWhatEndsTheWait(t *testing.T) {
 		{"heartbeat", held(ha.GateHeartbeat, "heard"), nil, "heard", "a release does not end this"},
 		{"nova", held(ha.GateNova, "Nova does not answer"), nil, "does not answer", "by itself"},
 		{"pause", held(ha.GateSegment, "paused by ann"), nil, "paused by ann", "salvor resume SEGMENT (salvor pause --list shows what is)"},
+		{"pause of everything", held(ha.GateSegment, "all recoveries are paused by ann since 2026"), nil, "paused by ann", "salvor resume (salvor pause --list shows what is)"},
 		{"hold", unit("running", &wire.Unit{Hold: &wire.Hold{By: "ann", Reason: "switch", Until: at}}), nil, "a hold by ann: switch", "2026-03-01 03:10:00 UTC"},
 		{"attempt", unit("error", &wire.Unit{NextAttempt: at}), nil, "2026-03-01 03:10:00", "salvor recovery retry " + storyID},
 		{"room", unit("running", &wire.Unit{Step: "move"}), []wire.VMove{{InstanceName: "db", Status: "ongoing", Message: text("No valid host was found")}, {Status: "succeeded"}},

@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -370,8 +371,9 @@ func TestTicketsAtTheDoor(t *testing.T) {
 		}
 	}
 	// What has a ticket is counted on: that it is not there is news.
-	if b := source.Batch(1000); len(b.Copies) != 1 || b.Copies[0] != (wire.AgentCopy{Blob: here, State: "missing"}) {
-		t.Errorf("told of what is not there: %+v", b.Copies)
+	told := slices.DeleteFunc(source.Batch(1000).Copies, func(c wire.AgentCopy) bool { return c.Blob == blobA }) // the background may have come by
+	if len(told) != 1 || told[0] != (wire.AgentCopy{Blob: here, State: "missing"}) {
+		t.Errorf("told of what is not there: %+v", told)
 	}
 	// An expired one is asked for anew: the copy goes on with the newer.
 	target := open(t, here, t.TempDir(), nil)

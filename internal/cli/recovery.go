@@ -312,6 +312,9 @@ func outcome(r wire.Recovery, payload map[string]string) string {
 			}
 		}
 	}
+	if r.Unit == nil {
+		return "what was done is not known: nothing is kept of its recovery, as of one that was imported"
+	}
 	return "there was nothing to do"
 }
 

@@ -152,6 +152,8 @@ func waitingFor(r wire.Recovery, host string, moves []wire.VMove) waiting {
 	wait := func(why string, ends ...string) waiting { return waiting{For: &why, Ends: ends} }
 	u := r.Unit
 	switch {
+	case r.Status == string(ha.StatusFailed) && u == nil:
+		return waiting{Ends: []string{"it has failed, and nothing is kept of a recovery that could be retried. If it is needed again, report it again: salvor notification create TYPE HOST KEY=VALUE..."}}
 	case r.Status == string(ha.StatusFailed):
 		return waiting{Ends: []string{"it has failed. Mend the reason, then: " + retry}}
 	case ended(r):

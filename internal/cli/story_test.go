@@ -40,6 +40,7 @@ func TestStorySaysWhatEndsTheWait(t *testing.T) {
 			"1 of 2 instances, such as db: No valid host", "--move VMOVE"},
 		{"engine", unit("new", nil), nil, "an engine", "salvor engine list"},
 		{"failed", unit("failed", &wire.Unit{EndedAt: at}), nil, "", "salvor recovery retry " + storyID},
+		{"failed, imported", unit("failed", nil), nil, "", "report it again: salvor notification create"},
 		{"finished", unit("finished", &wire.Unit{EndedAt: at}), nil, "", ""},
 	} {
 		w := waitingFor(tt.r, "cmp-01", tt.moves)
@@ -49,6 +50,30 @@ func TestStorySaysWhatEndsTheWait(t *testing.T) {
 		}
 		if (tt.waits == "") != (waits == "") || !strings.Contains(waits, tt.waits) || !strings.Contains(strings.Join(w.Ends, "\n"), tt.by) {
 			t.Errorf("%s: waits for %q, ends %q; want %q, %q", tt.what, waits, w.Ends, tt.waits, tt.by)
+		}
+		if tt.r.Unit == nil && strings.Contains(strings.Join(w.Ends, "\n"), "recovery retry") {
+			t.Errorf("%s: a retry is advised, and would be refused: %q", tt.what, w.Ends)
+		}
+	}
+}
+
+// TestOutcomeOfWhatHasNoHistory: of a notification that was imported nobody knows what was done; of a recovery without an entry it is known.
+func TestOutcomeOfWhatHasNoHistory(t *testing.T) {
+	message := "moved"
+	stopped := map[string]string{"event": "STOPPED"}
+	for _, tt := range []struct {
+		r       wire.Recovery
+		payload map[string]string
+		want    string
+	}{
+		{wire.Recovery{Status: "finished"}, stopped, "what was done is not known: nothing is kept of its recovery"},
+		{wire.Recovery{Status: "finished", Message: &message}, stopped, "moved"},
+		{wire.Recovery{Status: "finished"}, map[string]string{"event": "STARTED"}, "noted: it is back"},
+		{wire.Recovery{Status: "finished", Unit: &wire.Unit{EndedAt: &wire.Timestamp{}}}, stopped, "there was nothing to do"},
+		{wire.Recovery{Status: "new"}, stopped, ""},
+	} {
+		if got := outcome(tt.r, tt.payload); !strings.HasPrefix(got, tt.want) || tt.want == "" && got != "" {
+			t.Errorf("%+v: %q, want %q", tt.r, got, tt.want)
 		}
 	}
 }

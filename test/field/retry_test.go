@@ -150,7 +150,7 @@ func TestF075RetryAfterExpiry(t *testing.T) {
 			t.Errorf("%d starts", n)
 		}
 		refused := as[*ha.ConflictError](s, s.salvor.Wish(s.ctx, note, ha.Wish{Kind: ha.WishRetry, By: "op"}))
-		if refused.Text != fmt.Sprintf("The recovery of notification %s has ended finished: only a failed one can be retried.", note) {
+		if refused.Text != fmt.Sprintf("The recovery of notification %s has ended finished: only a failed one can be retried. If it is needed again, report it again.", note) {
 			t.Error(refused.Text)
 		}
 	})

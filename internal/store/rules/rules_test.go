@@ -84,3 +84,23 @@ func TestAdmissionFrom(t *testing.T) {
 		}
 	}
 }
+
+// TestWishOfEndedLeadsSomewhere: no refusal advises an order that is refused, too.
+func TestWishOfEndedLeadsSomewhere(t *testing.T) {
+	for _, tt := range []struct {
+		status ha.Status
+		kind   ha.WishKind
+		want   string
+	}{
+		{ha.StatusFailed, ha.WishRetry, ""},
+		{ha.StatusFailed, ha.WishRetryMove, "retry the whole recovery instead"},
+		{ha.StatusFinished, ha.WishRetryMove, "has ended finished: only a failed one can be retried. If it is needed again, report it again."},
+		{ha.StatusIgnored, ha.WishRetry, "has ended ignored: only a failed one can be retried. If it is needed again, report it again."},
+		{ha.StatusFinished, ha.WishCancel, "has ended (finished): there is nothing to cancel."},
+	} {
+		err := WishOfEnded(ha.Notification{UUID: "n", Status: tt.status}, ha.Wish{Kind: tt.kind})
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s of one that %s: %v", tt.kind, tt.status, err)
+		}
+	}
+}

@@ -103,12 +103,13 @@ func who(wish ha.Wish) string {
 // else does not fit.
 func WishOfEnded(n ha.Notification, wish ha.Wish) error {
 	switch {
-	case wish.Kind == ha.WishRetryMove:
-		return &ha.ConflictError{Text: fmt.Sprintf("The recovery of notification %s has ended: retry the whole recovery instead.", n.UUID)}
-	case wish.Kind != ha.WishRetry:
+	case wish.Kind != ha.WishRetry && wish.Kind != ha.WishRetryMove:
 		return &ha.ConflictError{Text: fmt.Sprintf("The recovery of notification %s has ended (%s): there is nothing to %s.", n.UUID, n.Status, wish.Kind)}
 	case n.Status != ha.StatusFailed:
-		return &ha.ConflictError{Text: fmt.Sprintf("The recovery of notification %s has ended %s: only a failed one can be retried.", n.UUID, n.Status)}
+		return &ha.ConflictError{Text: fmt.Sprintf("The recovery of notification %s has ended %s: only a failed one can be retried. "+
+			"If it is needed again, report it again.", n.UUID, n.Status)}
+	case wish.Kind == ha.WishRetryMove:
+		return &ha.ConflictError{Text: fmt.Sprintf("The recovery of notification %s has ended: retry the whole recovery instead.", n.UUID)}
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func TestConfirmOffOfALivingHostTouchesNothing(t *testing.T) {
 	w := confirmed(t)
 	w.run(time.Hour)
 	w.acts()
-	w.waiting("waiting at gate heard: host still reports to Nova: alice: rack 7 confirmed that compute-1 is off, and Nova counts it as up")
+	w.waiting("waiting at gate heard: host still reports to Nova: alice confirmed that compute-1 is off (\"rack 7\"), and Nova counts it as up")
 	if w.unit.HeldAt != ha.GateHeard || w.unit.Proof != ha.ProofNone {
 		t.Errorf("held at %q, proof %q", w.unit.HeldAt, w.unit.Proof)
 	}
@@ -32,7 +32,7 @@ func TestConfirmOffGoesOnWithSilence(t *testing.T) {
 	w.at(95*time.Second, func() { w.die(failedHost) })
 	w.comes(100*time.Second, w.takeover)
 	w.toEnd(10 * time.Minute)
-	w.proof(ha.ProofConfirmed, "alice: rack 7 confirmed that compute-1 is off")
+	w.proof(ha.ProofConfirmed, "alice confirmed that compute-1 is off (\"rack 7\")")
 	w.end(ha.StatusFinished, "1 of 1")
 	if at := w.when("service"); at < 105*time.Second || at > 120*time.Second {
 		t.Errorf("PUT after %s, want 15 s after the last sign of life", at)
@@ -47,7 +47,7 @@ func TestConfirmOffReleased(t *testing.T) {
 	w.at(50*time.Second, func() { w.die(failedHost); w.touch(failedHost) })
 	w.comes(51*time.Second, func() { release(w) })
 	w.toEnd(5 * time.Minute)
-	w.proof(ha.ProofConfirmed, "alice: rack 7 confirmed that compute-1 is off; bob released it though Nova still heard it")
+	w.proof(ha.ProofConfirmed, "alice confirmed that compute-1 is off (\"rack 7\"); bob released it though Nova still heard it")
 	w.end(ha.StatusFinished, "1 of 1")
 	if at := w.when("service"); at > 52*time.Second || w.wrote(ha.EntryOperator, "bob released gate heard") != 1 {
 		t.Errorf("PUT after %s\n%s", at, w.story())

@@ -47,7 +47,7 @@ func TestFenceDark(t *testing.T) {
 		w.comes(0, func() { w.unit.Queue = append(w.unit.Queue, word) })
 		w.toEnd(time.Minute)
 		w.end(ha.StatusFinished, "1 of 1")
-		w.proof(ha.ProofConfirmed, "alice: pulled the plug")
+		w.proof(ha.ProofConfirmed, "alice confirmed that compute-1 is off")
 	})
 }
 

@@ -293,7 +293,7 @@ func (t *turn) stopped(why string) bool {
 	if len(t.acting) > 0 {
 		return false
 	}
-	if t.rec.Returned && !t.startLeft() || !t.returnUnused() {
+	if t.rec.Returned && !t.startLeft() || !t.rec.Returned && !t.nameLate() || !t.returnUnused() {
 		return false
 	}
 	has := func(s ha.MoveStatus) bool {
@@ -308,6 +308,22 @@ func (t *turn) stopped(why string) bool {
 		t.finish(ha.StatusIgnored, why)
 	}
 	return false
+}
+
+// nameLate makes moves of what came to the host since its list, such as an instance whose order waited there: the verdict, which would
+// have found it, is not reached any more, and it must be named (invariant I3). False until a first look has ended, well or not.
+func (t *turn) nameLate() bool {
+	if !t.rec.Listed {
+		return true
+	}
+	if t.Facts.Servers.Tried.IsZero() {
+		t.keepLooking()
+		return false
+	}
+	if t.choose(t.Facts.Servers.Value) > 0 {
+		t.log("", "more instances were found on %s", t.Unit.Host.Name)
+	}
+	return true
 }
 
 // sayWaiting tells what the recovery waits for, when all that is left waits.

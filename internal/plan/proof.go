@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -136,12 +137,12 @@ func (t *turn) gateProof() answer {
 		a.gate = ha.GateHeard
 		t.look(LookServices, "")
 		t.wakeAt(t.Now.Add(time.Second))
-		return a.hold("host still reports to Nova: %s confirmed that %s is off, and Nova counts it as up. It is waited for until it has been silent for %s (now %s). "+
-			"If it is off all the same: salvor recovery release %s", by, host, t.silence(), heart.quiet().Round(time.Second), t.note.UUID)
+		return a.hold("host still reports to Nova: %s, and Nova counts it as up. It is waited for until it has been silent for %s (now %s). "+
+			"If it is off all the same: salvor recovery release %s", said(by, "confirmed that "+host+" is off"), t.silence(), heart.quiet().Round(time.Second), t.note.UUID)
 	case by != "":
-		text := fmt.Sprintf("%s confirmed that %s is off", by, host)
+		text := said(by, "confirmed that "+host+" is off")
 		if t.waived(ha.GateHeard) {
-			text += "; " + t.Unit.Wishes.ReleaseBy + " released it though Nova still heard it"
+			text += "; " + said(t.Unit.Wishes.ReleaseBy, "released it though Nova still heard it")
 		}
 		return t.proven(a, ha.ProofConfirmed, text)
 	case t.isFenced():
@@ -249,4 +250,13 @@ func (t *turn) heard() bool {
 
 func (t *turn) heardText() string {
 	return fmt.Sprintf("host %s is heard again while forced down: no new orders", t.Unit.Host.Name)
+}
+
+// said tells what an operator did; who holds NAME: REASON, or the name alone.
+func said(who, did string) string {
+	name, reason, given := strings.Cut(who, ": ")
+	if !given {
+		return who + " " + did
+	}
+	return fmt.Sprintf("%s %s (%q)", name, did, reason)
 }

@@ -80,7 +80,7 @@ func TestProofConfirmedGoesAtOnce(t *testing.T) {
 	w.unit.Notification.Payload[ha.KeyHostStatus] = "UNKNOWN"
 	w.unit.Notification.Payload[ha.KeyConfirmedBy] = "alice: on site"
 	w.toEnd(time.Minute)
-	w.proof(ha.ProofConfirmed, "alice: on site confirmed that compute-1 is off")
+	w.proof(ha.ProofConfirmed, "alice confirmed that compute-1 is off (\"on site\")")
 	if at := w.when("service"); at > time.Second {
 		t.Errorf("PUT after %s", at)
 	}

@@ -155,6 +155,33 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+// What came to the host while it was recovered is named though the verdict, which would find it, is not reached (I3), by who takes over,
+// too. While Nova does not answer, the recovery ends all the same.
+func TestExpiryNamesLateArrivals(t *testing.T) {
+	for name, then := range map[string]func(*world){
+		"by its owner": func(*world) {}, "by who takes over": func(w *world) { w.takeover() }, "Nova is away": func(w *world) { w.away = broken(); w.takeover() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := hostDeath(t)
+			w.instance("i1")
+			w.rules.Expiry = 30 * time.Second
+			w.script = func(a ha.Act) *reply {
+				if a.Kind == ha.ActEvacuate {
+					return &reply{err: busy()}
+				}
+				return nil
+			}
+			w.at(20*time.Second, func() { w.instance("late") })
+			w.at(29*time.Second, func() { then(w) })
+			w.toEnd(time.Minute)
+			w.end(ha.StatusFailed, "i1: expired: older than 30s")
+			if name != "Nova is away" {
+				w.moved("late", ha.MoveFailed, "expired: older than 30s")
+			}
+		})
+	}
+}
+
 // Orders in flight are waited for at most wait_period_after_evacuation; then unlocked and named.
 func TestExpiryWithAnOrderThatNeverEnds(t *testing.T) {
 	w := hostDeath(t)

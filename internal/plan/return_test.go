@@ -288,7 +288,7 @@ func TestConfirmOffIsAdopted(t *testing.T) {
 	w.queue(9*time.Second, confirm)
 	w.toEnd(time.Minute)
 	w.end(ha.StatusFinished, "1 of 1")
-	w.proof(ha.ProofConfirmed, "alice: pulled the plug")
+	w.proof(ha.ProofConfirmed, "alice confirmed that compute-1 is off")
 	if at := w.when("evacuate"); at < 15*time.Second || at > 18*time.Second {
 		t.Errorf("ordered after %s, want when it has been silent for 15 s", at)
 	}

@@ -104,8 +104,8 @@ func (w *world) passedBrake(key string) {
 	w.mu.Lock()
 	down := 0
 	self := w.hostOf[strings.TrimPrefix(key, "host:")]
-	for host, at := range w.reports {
-		if _, is := w.dead[host]; host == self || is && time.Since(at) > 3*time.Second {
+	for host, at := range w.reports { // one of its life tells nothing of its death
+		if died, is := w.dead[host]; host == self || is && at.After(died) && time.Since(at) > 3*time.Second {
 			down++
 		}
 	}

@@ -94,7 +94,7 @@ func TestOperator(t *testing.T) {
 	id := strings.Fields(run(0, "salvor recovery watch", "host", "confirm-off", "host-2", "--reason", "pulled the plug"))[1]
 	run(0, "finished: 1 of 1 instances moved", "recovery", "watch", "host-2")
 	shown := run(0, "status        finished", "recovery", "show", id)
-	for _, want := range []string{"reported      COMPUTE_HOST STOPPED of host-2", "1 of 1 instances moved", "proof         confirmed: admin: pulled the plug confirmed",
+	for _, want := range []string{"reported      COMPUTE_HOST STOPPED of host-2", "1 of 1 instances moved", `proof         confirmed: admin confirmed that host-2 is off ("pulled the plug")`,
 		"gate      brake: 1 of 3", "evacuate"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("no %q in:\n%s", want, shown)

@@ -144,10 +144,10 @@ func TestDarkBMC(t *testing.T) {
 		}
 		t.Cleanup(func() { w.story(t, "host-1", confirmed.ID) })
 		r := w.recovered(t, "host-1", confirmed.ID, "confirmed")
-		if text := r.Unit.Proof.Text; text != "admin: pulled the power cord confirmed that host-1 is off" {
+		if text := r.Unit.Proof.Text; text != `admin confirmed that host-1 is off ("pulled the power cord")` {
 			t.Errorf("the proof says %q", text)
 		}
-		if show := w.mustRun("recovery", "show", confirmed.ID); !strings.Contains(show, "admin: pulled the power cord") {
+		if show := w.mustRun("recovery", "show", confirmed.ID); !strings.Contains(show, `admin confirmed that host-1 is off ("pulled the power cord")`) {
 			t.Errorf("recovery show does not say who:\n%s", show)
 		}
 		first, err := w.Notification(t.Context(), n)

@@ -104,7 +104,7 @@ func (s *suite) fencing(t *testing.T) {
 		must(t, json.Unmarshal([]byte(out), &confirmed))
 		s.awaitEnd(t, confirmed.ID, "finished")
 		r = s.recovery(t, confirmed.ID)
-		if r.Unit.Proof == nil || r.Unit.Proof.Kind != "confirmed" || r.Unit.Proof.Text != "admin: pulled the power cord confirmed that "+dark+" is off" {
+		if r.Unit.Proof == nil || r.Unit.Proof.Kind != "confirmed" || r.Unit.Proof.Text != "admin confirmed that "+dark+` is off ("pulled the power cord")` {
 			t.Errorf("the proof is %+v", r.Unit.Proof)
 		}
 		if out := s.mustRun(t, "recovery", "show", confirmed.ID); !strings.Contains(out, "admin: pulled the power cord") {

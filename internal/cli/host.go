@@ -91,7 +91,9 @@ func createHost(conn *connection, segment *string) *cobra.Command {
 	h := client.NewHost{}
 	cmd := &cobra.Command{
 		Use: "create HOST --segment SEGMENT", Args: cobra.ExactArgs(1), Short: "Register a host in a segment", ValidArgsFunction: cobra.NoFileCompletions,
-		Long: `Registers a host. Its name must be that of its compute service in Nova (openstack compute service list).`,
+		Long: `Registers a host. Its name must be that of its compute service in Nova (openstack compute service list).
+A reserved host is kept free only while its compute service is disabled in Nova, and used only where the segment's recovery method
+is another than auto.`,
 		Example: `  salvor host create cmp-01 --segment rack-4
   salvor host create spare-01 --segment rack-4 --reserved`,
 	}
@@ -124,7 +126,8 @@ func updateHost(conn *connection, segment *string) *cobra.Command {
 		Long: `Changes what is given, and nothing else. A host with a notification that is not done with is refused.
 --on-maintenance=false says that you have looked at a host that died: it is recovered again when it dies again.`,
 		Example: `  salvor host update cmp-01 --on-maintenance
-  salvor host update cmp-01 --on-maintenance=false`,
+  salvor host update cmp-01 --on-maintenance=false
+  salvor host update spare-01 --reserved`,
 	}
 	f := cmd.Flags()
 	f.String("name", "", "its new name, that of its compute service in Nova")

@@ -103,7 +103,7 @@ func createSegment(conn *connection) *cobra.Command {
 	}
 	f := cmd.Flags()
 	action := addAction(cmd, actionDefault)
-	f.StringVar(&s.RecoveryMethod, "recovery-method", "auto", "auto: Nova chooses where to; reserved_host: to a reserved host; "+
+	f.StringVar(&s.RecoveryMethod, "recovery-method", "auto", "auto: Nova chooses where to, never a reserved host; reserved_host: to a reserved host; "+
 		"auto_priority, rh_priority: one, then the other")
 	f.StringVar(&s.ServiceType, "service-type", "COMPUTE", "free text")
 	f.StringVar(&s.Description, "description", "", "free text")

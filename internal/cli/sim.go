@@ -22,11 +22,14 @@ func simCommand(env Env) *cobra.Command {
 		Short:   "Run a simulated cloud",
 		Long: `Runs a cloud in memory that behaves as a real Nova was observed to: Keystone, Nova, Placement and
 BMCs over HTTP. It prints the masakari.conf that points salvor at it, with a database of its own, and how
-to go on. Hosts are killed, and faults injected, below /sim.`,
+to go on. Hosts are killed, and faults injected, below /sim: docs/guide.md, Rehearse in a simulated cloud, has every kind, and a
+fencing_file for its BMCs (Redfish at the same address, the system's id is the host's name, account admin, password secret).`,
 		Example: `  salvor sim --hosts 6 --instances 24 > sim.conf &
   salvor serve --config-file sim.conf
   curl -X POST http://127.0.0.1:18774/sim/hosts/host-1/kill     the host loses power
   curl -X POST http://127.0.0.1:18774/sim/hosts/host-1/revive
+  curl -X POST http://127.0.0.1:18774/sim/faults -d '{"method": "POST", "action": "evacuate", "status": 503, "times": 2}'
+  curl -X POST http://127.0.0.1:18774/sim/hosts/host-1/bmc -d '{"dark": true}'
   curl -s http://127.0.0.1:18774/sim/state                      what is true, not what Nova believes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Log = plainLog(env.Stderr)

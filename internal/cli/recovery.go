@@ -307,7 +307,7 @@ func outcome(r wire.Recovery, payload map[string]string) string {
 	}
 	for _, kind := range []ha.EntryKind{ha.EntryNote, ha.EntryOutcome} {
 		for _, e := range slices.Backward(r.Timeline) {
-			if e.Kind == string(kind) {
+			if e.Kind == string(kind) && (e.Task == nil || *e.Task != ha.TaskTakeover) { // who did it is not what came of it
 				return what(e)
 			}
 		}

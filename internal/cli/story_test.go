@@ -59,7 +59,7 @@ func TestStorySaysWhatEndsTheWait(t *testing.T) {
 
 // TestOutcomeOfWhatHasNoHistory: of a notification that was imported nobody knows what was done; of a recovery without an entry it is known.
 func TestOutcomeOfWhatHasNoHistory(t *testing.T) {
-	message := "moved"
+	message, takeover, ended := "moved", ha.TaskTakeover, &wire.Unit{EndedAt: &wire.Timestamp{}}
 	stopped := map[string]string{"event": "STOPPED"}
 	for _, tt := range []struct {
 		r       wire.Recovery
@@ -69,8 +69,9 @@ func TestOutcomeOfWhatHasNoHistory(t *testing.T) {
 		{wire.Recovery{Status: "finished"}, stopped, "what was done is not known: nothing is kept of its recovery"},
 		{wire.Recovery{Status: "finished", Message: &message}, stopped, "moved"},
 		{wire.Recovery{Status: "finished"}, map[string]string{"event": "STARTED"}, "noted: it is back"},
-		{wire.Recovery{Status: "finished", Unit: &wire.Unit{EndedAt: &wire.Timestamp{}}}, stopped, "there was nothing to do"},
+		{wire.Recovery{Status: "finished", Unit: ended}, stopped, "there was nothing to do"},
 		{wire.Recovery{Status: "new"}, stopped, ""},
+		{wire.Recovery{Status: "finished", Unit: ended, Timeline: []wire.TimelineEntry{{Kind: "outcome", Text: "start db: done"}, {Kind: "note", Task: &takeover, Text: "b took over from a"}}}, stopped, "start db: done"},
 	} {
 		if got := outcome(tt.r, tt.payload); !strings.HasPrefix(got, tt.want) || tt.want == "" && got != "" {
 			t.Errorf("%+v: %q, want %q", tt.r, got, tt.want)

@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -171,7 +172,16 @@ func (e *Engine) beat(ctx context.Context) bool {
 type candidate struct {
 	key     string
 	request ha.ClaimRequest
-	dead    bool // its owner is
+	dead    string        // its owner, where that is
+	still   time.Duration // for how long that owner was seen to stand still
+}
+
+// takeover tells the history that another owner goes on, and why; "" where nobody's work was taken over.
+func (c candidate) takeover(by string) string {
+	if c.dead == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s took over from %s, which was silent for %.1f s", by, c.dead, c.still.Seconds())
 }
 
 // look finds what could be claimed and claims what it should: fresh notifications, units whose owner is dead, units whose next
@@ -195,7 +205,7 @@ func (e *Engine) look(ctx, hard context.Context) bool {
 	for _, c := range candidates {
 		keys[c.key] = true
 		if e.myTurn(c, now) {
-			e.claim(hard, c.request, c.key, c.dead)
+			e.claim(hard, c)
 		}
 	}
 	for k := range e.wanted {
@@ -209,7 +219,7 @@ func (e *Engine) look(ctx, hard context.Context) bool {
 		e.mu.Unlock()
 		switch {
 		case !held:
-			e.claim(hard, ha.ClaimRequest{WorkID: s.WorkID, Epoch: s.Epoch, Beat: s.Beat}, s.Key, false)
+			e.claim(hard, candidate{key: s.Key, request: ha.ClaimRequest{WorkID: s.WorkID, Epoch: s.Epoch, Beat: s.Beat}})
 		case s.Signal != u.signal.Load():
 			u.hurryUp()
 		}
@@ -227,9 +237,12 @@ func (e *Engine) candidates(poll ha.Poll, now time.Time) []candidate {
 	for _, s := range poll.Units {
 		ids[s.WorkID] = true
 		still, beats := e.others.See(s.WorkID, s.Epoch, s.Beat, now, e.own)
-		dead := s.Owner != "" && lease.Dead(still, beats, s.TTL)
-		if dead || s.Owner == "" && s.Due {
-			list = append(list, candidate{key: s.Key, request: ha.ClaimRequest{WorkID: s.WorkID, Epoch: s.Epoch, Beat: s.Beat}, dead: dead})
+		c := candidate{key: s.Key, request: ha.ClaimRequest{WorkID: s.WorkID, Epoch: s.Epoch, Beat: s.Beat}}
+		if s.Owner != "" && lease.Dead(still, beats, s.TTL) {
+			c.dead, c.still = s.Owner, still
+		}
+		if c.dead != "" || s.Owner == "" && s.Due {
+			list = append(list, c)
 		}
 	}
 	e.others.Keep(func(id int64) bool { return ids[id] })
@@ -268,7 +281,7 @@ func (e *Engine) myTurn(c candidate, now time.Time) bool {
 		e.wanted[c.key] = since
 	}
 	step := e.cfg.Tick / 2
-	if c.dead {
+	if c.dead != "" {
 		step /= 2
 	}
 	return now.Sub(since) >= time.Duration(lease.Rank(c.key, e.cfg.Name, e.alive))*step
@@ -278,17 +291,17 @@ func (e *Engine) myTurn(c candidate, now time.Time) bool {
 const maxClaims = 8
 
 // claim takes a unit and starts its loop. It runs beside the look, one per key.
-func (e *Engine) claim(hard context.Context, r ha.ClaimRequest, key string, takeover bool) {
+func (e *Engine) claim(hard context.Context, c candidate) {
 	e.mu.Lock()
-	if e.claims[key] || len(e.claims) >= maxClaims || e.writing.crowded() {
+	if e.claims[c.key] || len(e.claims) >= maxClaims || e.writing.crowded() {
 		e.mu.Unlock()
 		return
 	}
-	e.claims[key] = true
+	e.claims[c.key] = true
 	e.mu.Unlock()
-	r.Owner, r.TTL = e.cfg.Name, e.cfg.TTL
+	c.request.Owner, c.request.TTL = e.cfg.Name, e.cfg.TTL
 	e.group.Go(func() {
-		u, ctx, guard := e.claimed(hard, r, key, takeover)
+		u, ctx, guard := e.claimed(hard, c)
 		if u == nil {
 			return
 		}
@@ -300,15 +313,15 @@ func (e *Engine) claim(hard context.Context, r ha.ClaimRequest, key string, take
 	})
 }
 
-func (e *Engine) claimed(hard context.Context, r ha.ClaimRequest, key string, takeover bool) (*unit, context.Context, *lease.Guard) {
+func (e *Engine) claimed(hard context.Context, c candidate) (*unit, context.Context, *lease.Guard) {
 	if !e.writing.enter(hard.Done(), nil) {
 		e.mu.Lock()
-		delete(e.claims, key)
+		delete(e.claims, c.key)
 		e.mu.Unlock()
 		return nil, nil, nil
 	}
 	sent := time.Now()
-	l, rows, err := e.take(hard, r)
+	l, rows, err := e.take(hard, c.request)
 	e.writing.leave()
 	if err == nil && time.Since(sent) > e.cfg.Tick { // a slow database: the lease counts from a beat, not from before the claim
 		sent = time.Now()
@@ -316,23 +329,24 @@ func (e *Engine) claimed(hard context.Context, r ha.ClaimRequest, key string, ta
 	}
 	ctx, guard := lease.NewGuard(hard, sent, e.cfg.TTL, e.cfg.Tick)
 	e.mu.Lock()
-	delete(e.claims, key)
+	delete(e.claims, c.key)
 	var u *unit
 	if err == nil {
 		u = newUnit(e, l, rows, guard)
+		u.took = c.takeover(e.cfg.Name)
 		e.units[l.WorkID] = u
 	}
 	e.mu.Unlock()
 	if err != nil {
 		guard.End(err)
 		if !errors.Is(err, ha.ErrLost) && !errors.Is(err, ha.ErrFenced) {
-			e.warn(hard, "could not claim "+key, err)
+			e.warn(hard, "could not claim "+c.key, err)
 		}
 		return nil, nil, nil
 	}
-	e.log.Info("claimed", "unit", key, "epoch", l.Epoch, "takeover", takeover, "notification", rows.NotificationUUID)
+	e.log.Info("claimed", "unit", c.key, "epoch", l.Epoch, "takeover", c.dead != "", "notification", rows.NotificationUUID)
 	if e.cfg.Observe.Claimed != nil {
-		e.cfg.Observe.Claimed(rows.Kind, takeover)
+		e.cfg.Observe.Claimed(rows.Kind, c.dead != "")
 	}
 	return u, ctx, guard
 }

@@ -32,6 +32,7 @@ type unit struct {
 	ended  []ha.Outcome // acts that ended and are not yet committed
 	sent   time.Time    // when the last commit that succeeded was sent
 	reload bool
+	took   string                  // that it was taken over, until that is written
 	faults int                     // commits in a row that failed for no reason that passes by itself
 	again  map[plan.Look]time.Time // when each fact may be looked for again
 	begun  time.Time
@@ -114,6 +115,7 @@ func (u *unit) run(ctx context.Context) {
 				continue
 			}
 		}
+		d.Changes = u.withTakeover(d.Changes)
 		loads := u.reload
 		done, again := u.commit(ctx, d, draining)
 		u.leaveWriting()
@@ -197,6 +199,9 @@ func (u *unit) commit(ctx context.Context, d plan.Decision, draining bool) (done
 	u.sent = sent
 	u.guard.Renew(sent)
 	u.rows.Apply(d.Changes...)
+	if len(d.Changes) > 0 {
+		u.took = ""
+	}
 	u.memory, u.ended = d.Memory, nil
 	if d.Ended {
 		u.log.Info("ended", "status", u.rows.Notification.Status, "message", message(u.rows.Notification))
@@ -231,6 +236,15 @@ func message(n ha.Notification) string {
 		return ""
 	}
 	return *n.Message
+}
+
+// withTakeover has the first commit after a takeover that writes anything begin with an entry that says so: the history would have a hole
+// there. A turn that writes nothing stays one without a transaction; what has no notification has no history.
+func (u *unit) withTakeover(changes []ha.Change) []ha.Change {
+	if u.took == "" || len(changes) == 0 || u.rows.NotificationUUID == "" {
+		return changes
+	}
+	return append([]ha.Change{ha.Write{Entry: ha.Entry{Kind: ha.EntryNote, Task: ha.TaskTakeover, Text: u.took}}}, changes...)
 }
 
 // numbered gives journal entries their numbers, unique in this epoch.

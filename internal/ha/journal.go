@@ -36,6 +36,9 @@ const (
 	TaskReverted = "REVERTED"
 )
 
+// TaskTakeover marks the note that another engine goes on with a unit of work.
+const TaskTakeover = "takeover"
+
 // Entry is one line of the journal: append-only but for Open. (WorkID, Epoch, Seq) is unique, so that a commit whose
 // answer was lost cannot be written twice.
 type Entry struct {
@@ -50,7 +53,7 @@ type Entry struct {
 	Kind             EntryKind
 	Key              string // act key of an intent and its outcome
 	Act              ActKind
-	Task             string  // progress and task entries
+	Task             string  // progress and task entries; TaskTakeover of a note
 	State            string  // task entries: the new state
 	Progress         float64 // progress entries, 0 to 1
 	Text             string

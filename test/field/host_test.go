@@ -344,7 +344,9 @@ func TestF039ConfirmOff(t *testing.T) {
 		s.must(err)
 		s.becomes(n.UUID, ha.StatusFinished, "1 of 1", time.Minute)
 		s.arrived(id, "host-1", ha.VMActive)
-		if !slices.ContainsFunc(s.journal(n.UUID), func(e ha.Entry) bool { return strings.Contains(e.Text, `alice confirmed that host-1 is off ("pulled the cord")`) }) {
+		if !slices.ContainsFunc(s.journal(n.UUID), func(e ha.Entry) bool {
+			return strings.Contains(e.Text, `alice confirmed that host-1 is off ("pulled the cord")`)
+		}) {
 			t.Error("no audit")
 		}
 	})

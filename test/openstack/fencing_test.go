@@ -107,7 +107,7 @@ func (s *suite) fencing(t *testing.T) {
 		if r.Unit.Proof == nil || r.Unit.Proof.Kind != "confirmed" || r.Unit.Proof.Text != "admin confirmed that "+dark+` is off ("pulled the power cord")` {
 			t.Errorf("the proof is %+v", r.Unit.Proof)
 		}
-		if out := s.mustRun(t, "recovery", "show", confirmed.ID); !strings.Contains(out, "admin: pulled the power cord") {
+		if out := s.mustRun(t, "recovery", "show", confirmed.ID); !strings.Contains(out, `admin confirmed that `+dark+` is off ("pulled the power cord")`) {
 			t.Errorf("recovery show does not say who:\n%s", out)
 		}
 		s.awaitEnd(t, notes[dark], "ignored")

@@ -201,7 +201,8 @@ func (t *turn) stillDead() bool {
 	if svc.Up { // forced_down is gone: put it again first
 		return false
 	}
-	if age := seen.Sub(t.rec.ProofAt); age > t.Rules.ProofMaxAge && (h.Moves > 0 || t.rec.ProofAt.IsZero()) && h.quiet() < t.silence() {
+	// A heartbeat after a gap in the looks is one move, whatever the gap hid: half an age later it is not passed over any more.
+	if age := seen.Sub(t.rec.ProofAt); age > t.Rules.ProofMaxAge/2 && (h.Moves > 0 || t.rec.ProofAt.IsZero()) && h.quiet() < t.silence() {
 		t.hold(ha.GateProof, fmt.Sprintf("%s must be proven off anew: waiting until it has been silent for %s", svc.Host, t.silence()))
 		t.look(LookServices, "")
 		t.wakeAt(t.Now.Add(time.Second))

@@ -293,3 +293,18 @@ func TestConfirmOffIsAdopted(t *testing.T) {
 		t.Errorf("ordered after %s, want when it has been silent for 15 s", at)
 	}
 }
+
+// Looks that fail for most of a minute hide a host that came back: the one heartbeat that the next look shows is enough to wait for its
+// silence, before any order (I2).
+func TestStep4AHeartbeatAfterAGap(t *testing.T) {
+	w := hostDeath(t)
+	w.instance("i1")
+	w.comes(160*time.Millisecond, func() { w.unit.Wishes.HoldBy, w.unit.Wishes.HoldReason, w.away = "op", "look first", broken() })
+	w.at(10*time.Second, func() { w.live(failedHost) })
+	w.at(50*time.Second, func() { w.away = nil })
+	w.comes(52*time.Second, func() { w.unit.Wishes.HoldBy = "" })
+	w.run(3 * time.Minute)
+	if n := w.count("evacuate"); n != 0 {
+		t.Errorf("ordered away from a host that lives\n%s", w.story())
+	}
+}

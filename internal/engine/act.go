@@ -10,12 +10,18 @@ import (
 // orderWithin is how soon after the commit of its intent an evacuate order must leave (RECOVERY section 2, "Never two orders").
 const orderWithin = time.Second
 
-// send carries out acts whose intents are committed. Each runs beside the loop and reports once.
-func (u *unit) send(acts []ha.Act) {
+// fenceWithin is how soon after its decision a fence must begin: while a slow database took the intent, the host may have come back.
+const fenceWithin = 5 * time.Second
+
+// send carries out acts that were decided at, and whose intents are committed. Each runs beside the loop and reports once.
+func (u *unit) send(acts []ha.Act, decided time.Time) {
 	by := time.Now().Add(orderWithin)
 	for _, a := range acts {
-		if a.Kind == ha.ActEvacuate {
+		switch a.Kind {
+		case ha.ActEvacuate:
 			a.SendBy = by
+		case ha.ActFence:
+			a.SendBy = decided.Add(fenceWithin)
 		}
 		if limit := u.guard.Deadline(); a.SendBy.IsZero() || limit.Before(a.SendBy) {
 			a.SendBy = limit
@@ -24,6 +30,9 @@ func (u *unit) send(acts []ha.Act) {
 		u.group.Go(func() { u.done(u.carryOut(a)) })
 	}
 }
+
+// tooLate says why an act whose SendBy has passed was not sent; it is decided anew.
+const tooLate = "its time to be sent had passed"
 
 func (u *unit) carryOut(a ha.Act) ha.Outcome {
 	ctx, do := u.acts, u.do
@@ -51,7 +60,7 @@ func (u *unit) do(ctx context.Context, a ha.Act) ha.Outcome {
 	}
 	if time.Now().After(a.SendBy) {
 		u.e.limiter.release(ha.ClassNotSent)
-		return fail(ha.ClassNotSent, "its time to be sent had passed")
+		return fail(ha.ClassNotSent, tooLate)
 	}
 	ctx, cancel := context.WithTimeout(ctx, u.e.cfg.CallTimeout)
 	out, err := u.e.cloud.Do(ctx, a)
@@ -69,6 +78,9 @@ func (u *unit) do(ctx context.Context, a ha.Act) ha.Outcome {
 // its own.
 func (u *unit) fence(ctx context.Context, a ha.Act) ha.Outcome {
 	began := time.Now()
+	if began.After(a.SendBy) {
+		return ha.Outcome{Act: a, Err: &ha.CloudError{Class: ha.ClassNotSent, Op: "fence " + a.Host, Text: tooLate}, At: u.now()}
+	}
 	seen, err := u.e.fencer.Fence(ctx, a.Host)
 	out := ha.Outcome{Act: a, Fence: &seen}
 	switch {

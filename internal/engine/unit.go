@@ -98,6 +98,7 @@ func (u *unit) run(ctx context.Context) {
 			u.wait(ctx, time.Time{})
 			continue
 		}
+		decided := time.Now()
 		d, err := u.decide(draining)
 		if err != nil {
 			u.broken(ctx, err)
@@ -125,7 +126,7 @@ func (u *unit) run(ctx context.Context) {
 		case again:
 			continue
 		}
-		u.send(d.Acts)
+		u.send(d.Acts, decided)
 		if next := u.lookAt(d.Looks); next > 0 && (d.Wake.IsZero() || u.now().Add(next).Before(d.Wake)) {
 			d.Wake = u.now().Add(next)
 		}

@@ -44,6 +44,9 @@ func (w *world) check(v plan.View, d plan.Decision) {
 		if a.Kind == ha.ActEvacuate {
 			w.checkOrder(v, d, a)
 		}
+		if age := v.Now.Sub(v.Facts.Services.At); a.Kind == ha.ActFence && age > 2100*time.Millisecond {
+			t.Fatalf("I2: %s by what Nova said %s ago: the host may be back\n%s", actText(a), age, w.story())
+		}
 	}
 	if v.Unit.Kind != ha.UnitHost && len(d.Acts) > 0 && !slices.Contains(d.Changes, ha.Change(ha.GiveWay{HostUUID: v.Unit.HostUUID})) {
 		t.Fatalf("a %s unit acts without giving way to the host unit", v.Unit.Kind)

@@ -2,12 +2,16 @@ package plan
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
 // maxSights bounds how much of what one fencing saw is kept as evidence.
 const maxSights = 20
+
+// fenceLook is how old Nova's word may be when a host loses its power by it: the host may have come back since.
+const fenceLook = 2 * time.Second
 
 func fenceKey(host string) string { return "fence:" + host }
 
@@ -41,7 +45,15 @@ func (t *turn) fence(a answer) answer {
 	if !t.Fencing {
 		return a.hold("this report needs fencing, and none is configured for %s on the engine that holds it. If you know that it is off: salvor host confirm-off %[1]s --reason WHY", host)
 	}
-	if t.act(ha.Act{Key: fenceKey(host), Kind: ha.ActFence, Host: host}) && t.rec.StartedAt == nil {
+	key := fenceKey(host)
+	due := !t.acting[key] && !t.Now.Before(t.Memory.NotBefore[key])
+	if due && t.Now.Sub(t.Facts.Services.until()) > fenceLook {
+		t.look(LookServices, "")
+		t.wakeAt(t.Now.Add(time.Second))
+		a.verdict = asks
+		return a
+	}
+	if t.act(ha.Act{Key: key, Kind: ha.ActFence, Host: host}) && t.rec.StartedAt == nil {
 		t.keep(t.gateBrake()) // the numbers on which a host loses its power
 		t.decideForSegment()
 	}

@@ -19,12 +19,16 @@ type fencer struct {
 
 func (f *fencer) Configured(string) bool { return f.w.fencing }
 
-// justBack is how long a host may have lived when it is fenced: it came back while the order was on its way.
-const justBack = 10 * time.Second
+// justBack is how long a host may have lived when it is fenced: five seconds until its first heartbeat, two that Nova's word may be old,
+// five in which the intent is committed (engine: fenceWithin), and the order itself.
+const justBack = 5*time.Second + 2*time.Second + 5*time.Second + slowestOrder
+
+// slowestOrder is how long a controller takes at most, here.
+const slowestOrder = 4500 * time.Millisecond
 
 func (f *fencer) Fence(ctx context.Context, host string) (ha.FenceResult, error) {
 	f.mu.Lock()
-	takes, dark := time.Duration(500+f.rng.IntN(4000))*time.Millisecond, f.rng.IntN(4) == 0
+	takes, dark := time.Duration(500+f.rng.IntN(int(slowestOrder/time.Millisecond)-500))*time.Millisecond, f.rng.IntN(4) == 0
 	f.mu.Unlock()
 	timer := time.NewTimer(takes)
 	defer timer.Stop()

@@ -33,8 +33,14 @@ fencing_file for its BMCs (Redfish at the same address, the system's id is the h
   curl -s http://127.0.0.1:18774/sim/state                      what is true, not what Nova believes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Log = plainLog(env.Stderr)
-			if o.Hosts < 0 || o.Instances < 0 || o.PageLimit < 0 || o.Capacity < 0 || o.Rate < 0 || o.Scale <= 0 {
-				return usagef("numbers are not negative, and --scale is above 0")
+			if o.Hosts < 0 || o.Instances < 0 || o.PageLimit < 0 || o.Capacity < 0 {
+				return usagef("--hosts, --instances, --page-limit and --capacity are not negative")
+			}
+			if !(o.Scale >= 0.001 && o.Scale <= 1000) { // also not NaN
+				return usagef("--scale %v: expected a number from 0.001 to 1000", o.Scale)
+			}
+			if o.Rate != 0 && !(o.Rate >= 0.001 && o.Rate <= 1e6) {
+				return usagef("--rate %v: expected evacuations a second, from 0.001 to 1000000, or 0 for any number", o.Rate)
 			}
 			if u, err := url.Parse(o.API); o.API != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
 				return usagef("--api %q: expected the URL of salvor's api, such as %s/v1", o.API, defaultURL)

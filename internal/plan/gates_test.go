@@ -269,10 +269,10 @@ func TestGateBrakeEndsByAnOperator(t *testing.T) {
 	for _, h := range []string{"compute-2", "compute-3"} {
 		w.peer(h).OpenIncident = true
 	}
-	w.comes(time.Minute, func() { w.unit.Wishes.Releases, w.unit.Wishes.ReleaseBy = 1, "boss" })
+	w.comes(time.Minute, func() { w.unit.Wishes.Releases, w.unit.Wishes.ReleaseBy = 1, "boss: it burns" })
 	w.toEnd(5 * time.Minute)
 	w.end(ha.StatusFinished, "")
-	if w.wrote(ha.EntryOperator, "boss released gate brake") != 1 || w.wrote(ha.EntryGate, "released by an operator") == 0 {
+	if w.wrote(ha.EntryOperator, `boss released gate brake ("it burns")`) != 1 || w.wrote(ha.EntryGate, "released by an operator") == 0 {
 		t.Errorf("no audit\n%s", w.story())
 	}
 }

@@ -163,14 +163,14 @@ func (t *turn) heedWishes() {
 		t.rec.Released = w.Releases
 		if t.rec.HeldAt != "" && !t.waived(t.rec.HeldAt) {
 			t.rec.Waived = append(append([]ha.Gate(nil), t.rec.Waived...), t.rec.HeldAt)
-			t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryOperator, Text: fmt.Sprintf("%s released gate %s", w.ReleaseBy, t.rec.HeldAt)}})
+			t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryOperator, Text: said(w.ReleaseBy, fmt.Sprintf("released gate %s", t.rec.HeldAt))}})
 			t.unhold()
 		}
 	}
 	if w.Retries > t.rec.Retried {
 		t.rec.Retried = w.Retries
 		t.rec.Failures = 0
-		t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryOperator, Text: w.RetryBy + " asked for a retry"}})
+		t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryOperator, Text: said(w.RetryBy, "asked for a retry")}})
 		for i := range t.moves {
 			m := &t.moves[i]
 			m.Final = false

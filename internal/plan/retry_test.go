@@ -318,10 +318,10 @@ func TestRetryByAnOperator(t *testing.T) {
 		w.instance("i1")
 		w.faulty(1, "i1")
 		w.until("in error", func() bool { return w.unit.Notification.Status == ha.StatusError }, time.Minute)
-		w.comes(time.Second, func() { w.unit.Wishes.Retries, w.unit.Wishes.RetryBy = 1, "op" })
+		w.comes(time.Second, func() { w.unit.Wishes.Retries, w.unit.Wishes.RetryBy = 1, "op: Nova is well again" })
 		w.toEnd(30 * time.Second)
 		w.end(ha.StatusFinished, "1 of 1")
-		if w.wrote(ha.EntryOperator, "op asked for a retry") != 1 {
+		if w.wrote(ha.EntryOperator, `op asked for a retry ("Nova is well again")`) != 1 {
 			t.Error("no audit")
 		}
 	})

@@ -33,7 +33,7 @@ func TestBrakeComesBeforeFencing(t *testing.T) {
 	r = w.recovered(t, fourth, n, "fenced")
 	released := false
 	for _, e := range r.Timeline {
-		released = released || e.Kind == "operator" && strings.HasPrefix(e.Text, "admin") && strings.HasSuffix(e.Text, " released gate brake")
+		released = released || e.Kind == "operator" && strings.HasPrefix(e.Text, "admin") && strings.HasSuffix(e.Text, ` released gate brake ("looked at it: four of them burn")`)
 	}
 	if !released || w.powered(t, fourth) {
 		t.Errorf("released in the timeline: %v; power: %v", released, w.powered(t, fourth))

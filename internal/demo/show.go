@@ -39,7 +39,7 @@ func show(ctx context.Context, w *world, in io.Reader, out io.Writer, environ []
 	if err != nil {
 		return err
 	}
-	m := screen{ctx: ctx, stage: s, scene: s.current(), dying: map[string]bool{}}
+	m := screen{ctx: ctx, stage: s, scene: s.current(), dying: map[string]bool{}, reviving: map[string]bool{}}
 	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithEnvironment(environ), tea.WithoutSignalHandler()}
 	p := tea.NewProgram(m, append(options, more...)...)
 	last, err := p.Run()
@@ -58,6 +58,7 @@ type screen struct {
 	stage         *stage
 	scene         Scene
 	dying         map[string]bool // hosts whose power is being taken away, until the scene shows it: a second k means another one
+	reviving      map[string]bool // likewise those that are being given power: a second r means another one, and not a second report
 	width, height int
 	err           error // why it ended, nil for a quit
 }
@@ -82,7 +83,9 @@ func (m screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case looked:
 		m.scene = m.stage.current()
 		for _, h := range m.scene.Hosts {
-			if !h.Powered {
+			if h.Powered {
+				delete(m.reviving, h.Name)
+			} else {
 				delete(m.dying, h.Name)
 			}
 		}
@@ -153,10 +156,11 @@ func (m screen) kill() tea.Cmd {
 }
 
 func (m screen) revive() tea.Cmd {
-	host := m.scene.dead()
+	host := m.scene.dead(m.reviving)
 	if host == "" {
 		return nil
 	}
+	m.reviving[host] = true
 	return func() tea.Msg { return m.outcome(m.stage.revive(m.ctx, host), nothing{}) }
 }
 

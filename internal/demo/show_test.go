@@ -82,6 +82,39 @@ func TestShow(t *testing.T) {
 	}
 }
 
+// TestReviveTwice: r pressed again before the screen shows that a host has power again is for another host, or for none: its monitor reports
+// a return once. One that dies again can be revived again.
+func TestReviveTwice(t *testing.T) {
+	scene := func(off ...string) Scene {
+		var s Scene
+		for _, name := range []string{"host-1", "host-2", "host-3"} {
+			s.Hosts = append(s.Hosts, Host{Name: name, Powered: !slices.Contains(off, name)})
+		}
+		s.Incidents = []Incident{{Host: "host-2"}, {Host: "host-1"}}
+		return s
+	}
+	var m tea.Model = screen{stage: &stage{}, scene: scene("host-1", "host-2"), dying: map[string]bool{}, reviving: map[string]bool{}}
+	press := func(acts bool, want ...string) {
+		t.Helper()
+		var c tea.Cmd
+		m, c = m.Update(tea.KeyPressMsg{Code: 'r', Text: "r"})
+		if got := slices.Sorted(maps.Keys(m.(screen).reviving)); !slices.Equal(got, want) || (c != nil) != acts {
+			t.Errorf("revived: %v, want %v; acts: %v", got, want, c != nil)
+		}
+	}
+	shown := func(s Scene) {
+		m.(screen).stage.scene = s
+		m, _ = m.Update(looked{})
+	}
+	press(true, "host-2")
+	press(true, "host-1", "host-2")
+	press(false, "host-1", "host-2")
+	shown(scene("host-1"))
+	press(false, "host-1")
+	shown(scene("host-2"))
+	press(true, "host-2")
+}
+
 // TestKillTwice: k pressed again before the screen shows that a host has lost power kills another host, and never the last one. One that
 // has been revived can be killed again.
 func TestKillTwice(t *testing.T) {
@@ -92,7 +125,7 @@ func TestKillTwice(t *testing.T) {
 		}
 		return s
 	}
-	var m tea.Model = screen{stage: &stage{}, scene: hosts(), dying: map[string]bool{}}
+	var m tea.Model = screen{stage: &stage{}, scene: hosts(), dying: map[string]bool{}, reviving: map[string]bool{}}
 	press := func(want ...string) {
 		t.Helper()
 		m, _ = m.Update(tea.KeyPressMsg{Code: 'k', Text: "k"})

@@ -351,11 +351,11 @@ func (s Scene) next(dying map[string]bool) string {
 	return name
 }
 
-// dead is the host that has been without power the longest, "" for none.
-func (s Scene) dead() string {
+// dead is the host that has been without power the longest, of those that are not being revived already; "" for none.
+func (s Scene) dead(reviving map[string]bool) string {
 	for _, i := range s.Incidents {
 		for _, h := range s.Hosts {
-			if h.Name == i.Host && !h.Powered {
+			if h.Name == i.Host && !h.Powered && !reviving[h.Name] {
 				return h.Name
 			}
 		}

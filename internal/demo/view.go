@@ -215,7 +215,7 @@ func footer(s Scene, width int) []string {
 		lines = append(lines, " "+red.Render(clip(s.Trouble, width-2)))
 	}
 	keys := " k kill another host"
-	if d := s.dead(); d != "" {
+	if d := s.dead(nil); d != "" {
 		keys += "   r revive " + d
 	}
 	if h := s.held(); h != "" {

@@ -52,7 +52,7 @@ func (s *Store) Checkup(ctx context.Context) (ha.DatabaseState, error) {
 		}
 		began := time.Now()
 		if err := s.tryTable(ctx, table); err != nil {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || s.absent(err) {
 				return state, s.explain("trying what the account may do", err)
 			}
 			if state.Refused = append(state.Refused, err.Error()); len(state.Refused) == maxRefused {
@@ -62,6 +62,18 @@ func (s *Store) Checkup(ctx context.Context) (ha.DatabaseState, error) {
 		state.Took = max(state.Took, time.Since(began))
 	}
 	return state, nil
+}
+
+// absent reports that the database did not answer the trial, or not now: that tells nothing of the account's rights.
+func (s *Store) absent(err error) bool {
+	switch s.d.classify(err) {
+	case classLost, classEnded, classConflict:
+		return true
+	case classAway:
+		return s.d.name != sqlite // there, a file that takes no writes
+	default:
+		return false
+	}
 }
 
 // compareClocks is the database's against this machine's.

@@ -1,18 +1,21 @@
 package store_test
 
 import (
+	"database/sql/driver"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/store"
 )
 
 // TestCheckup: a database that is as it should be says so, is not changed by being asked, and names a table that is gone.
 func TestCheckup(t *testing.T) {
 	servers(t, func(t *testing.T, url string, open func(*testing.T, store.Config) *store.Store) {
-		spy := &spy{}
-		s := open(t, store.Config{URL: url, Wrap: spy.wrap})
+		ear := &spy{}
+		s := open(t, store.Config{URL: url, Wrap: ear.wrap})
 		if state, err := s.Checkup(t.Context()); err != nil || state.Version != "" {
 			t.Fatalf("without tables: %+v, %v", state, err)
 		}
@@ -29,7 +32,20 @@ func TestCheckup(t *testing.T) {
 		if ahead, known := state.Clock.Ahead(); !known || ahead.Abs() > time.Second {
 			t.Errorf("clock: %s, %t", ahead, known)
 		}
-		pool := spy.pool()
+		ear.set(func(s *spy) {
+			s.exec = func(query string) error {
+				if strings.HasPrefix(query, "INSERT INTO hosts") {
+					return driver.ErrBadConn
+				}
+				return nil
+			}
+		})
+		var away *ha.UnavailableError
+		if state, err := s.Checkup(t.Context()); !errors.As(err, &away) || len(state.Refused) > 0 {
+			t.Errorf("a connection that breaks is taken for a right that lacks: %q, %v", state.Refused, err)
+		}
+		ear.set(func(s *spy) { s.exec = nil })
+		pool := ear.pool()
 		defer pool.Close()
 		if _, err := pool.Exec("DROP TABLE claims"); err != nil {
 			t.Fatal(err)

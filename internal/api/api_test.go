@@ -222,7 +222,13 @@ func TestRoutesWithoutAction(t *testing.T) {
 	} {
 		method, target, _ := strings.Cut(line, " ")
 		w := ask(h, method, target, "")
-		expect(t, w, 404, `"code":"404 Not Found"`)
+		want, kind := `"code":"404 Not Found"`, "application/json"
+		if method == "HEAD" {
+			want, kind = "", "text/html; charset=UTF-8"
+		}
+		if expect(t, w, 404, want); w.Header().Get("Content-Type") != kind {
+			t.Errorf("%s: headers %v", line, w.Header())
+		}
 		if w.Header()["OpenStack-API-Version"] != nil || w.Header().Get("X-Openstack-Request-Id") == "" {
 			t.Errorf("%s: headers %v", line, w.Header())
 		}

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strconv"
 
+	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/wire"
 )
 
@@ -36,21 +37,19 @@ const faultType = "application/json; charset=UTF-8"
 
 // success renders the body of an action.
 func (a *api) success(c *call, r *http.Request, status int, body any) reply {
-	rep := reply{status: status, version: c.version.Header()}
-	if status == http.StatusNoContent {
-		return rep
-	}
-	rep.contentType = wire.MediaJSON
+	rep := reply{status: status, version: c.version.Header(), contentType: wire.MediaJSON}
 	if wire.Accepted(r.Header.Get("Accept"), wire.MediaJSON, wire.MediaVendor) == wire.MediaVendor {
 		rep.contentType = wire.MediaVendor
 	}
-	rep.body = wire.Encode(body)
+	if status != http.StatusNoContent { // whose type is told all the same, as Masakari does
+		rep.body = wire.Encode(body)
+	}
 	return rep
 }
 
 // fault is the one place where an error becomes an answer.
 func (a *api) fault(c *call, err error) reply {
-	f, known := wire.FaultOf(c.op, err)
+	f, known := wire.FaultOf(c.op, c.asAsked(err))
 	if !known {
 		a.troubled(c, slog.LevelError, "a request failed unexpectedly", "error", err, "resource", c.op.Resource, "action", c.op.Action, "request_id", c.id)
 		f = unexpected(c)
@@ -58,6 +57,32 @@ func (a *api) fault(c *call, err error) reply {
 		a.troubled(c, slog.LevelWarn, "a request cannot be served now", "error", err, "resource", c.op.Resource, "action", c.op.Action, "request_id", c.id)
 	}
 	return reply{status: f.Status, version: c.version.Header(), contentType: faultType, body: wire.Encode(f)}
+}
+
+// asAsked gives the ids in a refusal the spelling that the client used: objects are looked up by the stored one.
+func (c *call) asAsked(err error) error {
+	spelling := func(id string) string {
+		for _, asked := range c.params {
+			if stored, ok := ha.CanonicalUUID(asked); ok && stored == id {
+				return asked
+			}
+		}
+		return id
+	}
+	var missing *ha.NotFoundError
+	var inUse *ha.InUseError
+	switch {
+	case errors.As(err, &missing):
+		told := *missing
+		told.ID, told.Under = spelling(told.ID), spelling(told.Under)
+		return &told
+	case errors.As(err, &inUse):
+		told := *inUse
+		told.ID = spelling(told.ID)
+		return &told
+	default:
+		return err
+	}
 }
 
 // troubled logs what kept a request from being served, at the level, unless its client has gone away: then whatever was
@@ -107,6 +132,9 @@ func (a *api) unauthorized(r *http.Request) reply {
 // plain is an answer from below the API, in the shape that the client accepts.
 func plain(r *http.Request, p wire.Plain) reply {
 	contentType, body := p.Render(r.Header.Get("Accept"))
+	if r.Method == http.MethodHead { // a body that is not sent is told to be HTML, as WebOb does
+		contentType, body = "text/html; charset=UTF-8", nil
+	}
 	return reply{status: p.Status, contentType: contentType, body: body}
 }
 

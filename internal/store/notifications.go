@@ -187,11 +187,11 @@ func (s *Store) admit(ctx context.Context, tx bun.Tx, r ha.Report, interval time
 			return none, err
 		}
 		if ha.OperatorMaintenance(h, claims) {
-			return none, &ha.MaintenanceError{Host: h.Name, Type: r.Type}
+			return none, &ha.MaintenanceError{Host: r.Hostname, Type: r.Type}
 		}
 	}
 	if verdict, twin := ha.Admission(r, recent, interval); verdict == ha.Duplicate {
-		return none, &ha.DuplicateError{Host: h.Name, Type: r.Type, Twin: twin.UUID}
+		return none, &ha.DuplicateError{Host: r.Hostname, Type: r.Type, Twin: twin.UUID}
 	}
 	if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
 		return none, err

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -38,6 +39,7 @@ var payloadRule = all(typed("object"), func(_ string, v any) *violation {
 	if len(wrong) == 0 {
 		return nil
 	}
+	slices.Sort(wrong)
 	verb := "does"
 	if len(wrong) > 1 {
 		verb = "do"

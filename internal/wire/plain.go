@@ -62,7 +62,7 @@ func (p Plain) Render(accept string) (contentType string, body []byte) {
 			Code    string `json:"code"`
 			Title   string `json:"title"`
 		}{p.Explanation + "<br /><br />\n" + p.Detail + "\n\n", status, p.Title})
-		return "application/json; charset=UTF-8", body
+		return MediaJSON, body
 	default:
 		return "text/plain; charset=UTF-8", []byte(status + "\n\n" + p.Explanation + "\n\n " + p.Detail + "  ")
 	}

@@ -91,14 +91,20 @@ func (r *reader) last(name string) (string, bool) {
 	return values[len(values)-1], true
 }
 
-// text returns a filter's value, nil when it was not given. What no column can hold is refused before a database sees it.
+// inNoRow is a text that nothing is called: every rule of texts refuses it.
+const inNoRow = "\uffff"
+
+// text returns a filter's value, nil when it was not given. What no column can hold never reaches a database.
 func (r *reader) text(name string) *string {
 	s, ok := r.last(name)
 	if !ok {
 		return nil
 	}
-	if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
-		r.fail("Invalid value for %s: it is not UTF-8 text without NUL", name)
+	switch {
+	case !utf8.ValidString(s):
+		r.fail("Invalid value for %s: it is not UTF-8 text", name)
+	case strings.ContainsRune(s, 0): // PostgreSQL refuses it, and no row has it
+		s = inNoRow
 	}
 	return &s
 }
@@ -126,6 +132,9 @@ func (r *reader) flag(name string) *bool {
 func (r *reader) page(sorts map[string]ha.Field) ha.Page {
 	p := ha.Page{Limit: r.limit()}
 	r.count("page_size") // validated, otherwise unused: salvor sends no links
+	if p.Limit == 0 {
+		return p // of nothing neither the order nor what is before it is looked at
+	}
 	p.Marker = r.marker()
 	p.Sort = r.sort(sorts)
 	return p

@@ -29,8 +29,9 @@ func TestPages(t *testing.T) {
 		"limit=2":                        {Limit: 2, Sort: newest},
 		"limit=%203%20":                  {Limit: 3, Sort: newest},
 		"limit=%2B3":                     {Limit: 3, Sort: newest},
-		"limit=0":                        {Limit: 0, Sort: newest},
-		"limit=-0":                       {Limit: 0, Sort: newest},
+		"limit=0":                        {Limit: 0},
+		"limit=-0":                       {Limit: 0},
+		"limit=0&marker=x&sort_key=y":    {Limit: 0},
 		"limit=7&limit=8":                {Limit: 8, Sort: newest},
 		"limit=1001":                     {Limit: 1000, Sort: newest},
 		"limit=999999999999999999999999": {Limit: 1000, Sort: newest},
@@ -78,13 +79,15 @@ func TestBadQueries(t *testing.T) {
 		"reserved=x":                  "Invalid value for reserved: Unrecognized value 'x', " + words,
 		"on_maintenance=":             "Invalid value for on_maintenance: Unrecognized value '', " + words,
 		"limit=x&reserved=x":          "Invalid input received: limit must be an integer",
-		"type=%00":                    "Invalid value for type: it is not UTF-8 text without NUL",
-		"type=%ff":                    "Invalid value for type: it is not UTF-8 text without NUL",
+		"type=%ff":                    "Invalid value for type: it is not UTF-8 text",
 	} {
 		_, _, err := query(t, raw).HostList()
 		if err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", raw, err, want)
 		}
+	}
+	if f, _, err := query(t, "type=a%00").HostList(); err != nil || *f.Type != inNoRow {
+		t.Errorf("a text with NUL: %q, %v; nothing is called so, and that is no error", *f.Type, err)
 	}
 	if _, _, err := query(t, "generated-since=xyz").NotificationList(); err == nil || err.Error() != "Invalid generated-since value" {
 		t.Error(err)

@@ -86,6 +86,7 @@ func (s shape) unknownKeys(field string, v any) *violation {
 	if len(unknown) == 0 {
 		return nil
 	}
+	slices.Sort(unknown)
 	verb := "was"
 	if len(unknown) > 1 {
 		verb = "were"

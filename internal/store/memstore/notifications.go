@@ -62,12 +62,12 @@ func (s *Store) Admit(ctx context.Context, r ha.Report, interval time.Duration) 
 		}
 		h := row.Host
 		if h.OnMaintenance && ha.OperatorMaintenance(h, values(t.claimsOn[h.UUID])) {
-			return &ha.MaintenanceError{Host: h.Name, Type: r.Type}
+			return &ha.MaintenanceError{Host: r.Hostname, Type: r.Type}
 		}
 		n := rules.Admitted(r, h, t.now)
 		_, key := n.UnitKey()
 		if verdict, twin := ha.Admission(r, t.recent(key, h.UUID, rules.AdmissionFrom(r, interval)), interval); verdict == ha.Duplicate {
-			return &ha.DuplicateError{Host: h.Name, Type: r.Type, Twin: twin.UUID}
+			return &ha.DuplicateError{Host: r.Hostname, Type: r.Type, Twin: twin.UUID}
 		}
 		n.ID = t.id()
 		t.addNote(&note{Notification: n, key: key})

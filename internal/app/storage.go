@@ -15,12 +15,12 @@ func (b *builder) addStorageCounts(rows *store.Store, log *slog.Logger) {
 	b.app.parts = append(b.app.parts, part{"counting storage", func(ctx context.Context) error {
 		tick := time.NewTicker(countEvery)
 		defer tick.Stop()
-		silent := map[string]bool{}
 		for {
 			if counts, err := rows.StorageCounts(ctx); err == nil { // what fails is tried again; the database's absence has alarms of its own
 				tellStorage(b.metrics, counts)
-				silent = tellSilent(b.metrics, log, silent, counts.Silent)
 			}
+			silent, _ := rows.FallenSilent(ctx) // likewise
+			tellSilent(b.metrics, log, silent)
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -39,15 +39,10 @@ func tellStorage(m *telemetry.Metrics, c ha.StorageCounts) {
 	m.StorageEpisodes("braked", c.Braked)
 }
 
-// tellSilent raises an alarm for each host whose agent has fallen silent since the last time, and returns those that are silent now.
-func tellSilent(m *telemetry.Metrics, log *slog.Logger, was map[string]bool, now []string) map[string]bool {
-	is := make(map[string]bool, len(now))
-	for _, host := range now {
-		is[host] = true
-		if !was[host] {
-			m.Alarm(string(ha.AlarmAgentSilent))
-			log.Warn("ALARM: the agent of host "+host+" is silent: its storage is not watched", "alarm", string(ha.AlarmAgentSilent), "host", host)
-		}
+// tellSilent raises an alarm for each host whose agent has fallen silent.
+func tellSilent(m *telemetry.Metrics, log *slog.Logger, hosts []string) {
+	for _, host := range hosts {
+		m.Alarm(string(ha.AlarmAgentSilent))
+		log.Warn("ALARM: the agent of host "+host+" is silent: its storage is not watched", "alarm", string(ha.AlarmAgentSilent), "host", host)
 	}
-	return is
 }

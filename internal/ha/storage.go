@@ -361,12 +361,10 @@ type EpisodeDetails struct {
 // ItemsShown bounds the items that an episode is shown with.
 const ItemsShown = 1000
 
-// StorageCounts are for metrics: hosts by state, open episodes, those of them that are held and braked, and the names of the hosts whose agents
-// are silent.
+// StorageCounts are for metrics: hosts by state, open episodes, and those of them that are held and braked.
 type StorageCounts struct {
 	Hosts              map[HealthState]int
 	Open, Held, Braked int
-	Silent             []string
 }
 
 // Clear is an operator's word that a host's storage is good again. Force: although its agent still reports failure.

@@ -90,7 +90,7 @@ func (s *Store) purgeLocations(ctx context.Context, tx bun.Tx, p *purging, hosts
 }
 
 // knownOfHosts are the tables with what agents said of hosts, and who they are.
-var knownOfHosts = []string{"host_checks", "host_health", "agents", "blob_hosts"}
+var knownOfHosts = []string{"host_checks", "host_health", "agents", "blob_hosts", "agent_silences"}
 
 func removeKnown(ctx context.Context, tx bun.Tx, hosts []string) error {
 	for _, table := range knownOfHosts {

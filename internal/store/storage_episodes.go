@@ -387,9 +387,6 @@ func (s *Store) HostByUUID(ctx context.Context, uuid string) (ha.Host, error) {
 	return s.findHost(ctx, &ha.NotFoundError{Kind: ha.KindHost, ID: uuid}, "uuid = ? AND deleted = 0", uuid)
 }
 
-// silentQuery finds the hosts whose agents have reported once, and not lately.
-const silentQuery = `SELECT h.name FROM host_health AS r JOIN hosts AS h ON h.uuid = r.host_uuid AND h.deleted = 0 WHERE r.reported_at < ? ORDER BY h.name LIMIT ?`
-
 // StorageCounts are for metrics.
 func (s *Store) StorageCounts(ctx context.Context) (ha.StorageCounts, error) {
 	var c ha.StorageCounts
@@ -415,9 +412,6 @@ func (s *Store) StorageCounts(ctx context.Context) (ha.StorageCounts, error) {
 				state = ha.HealthMissing
 			}
 			c.Hosts[state] += st.N
-		}
-		if err := db.NewRaw(silentQuery, since, rules.EpisodesLimit).Scan(ctx, &c.Silent); err != nil {
-			return err
 		}
 		var n struct {
 			Open   int `bun:"n"`

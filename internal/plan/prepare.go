@@ -18,6 +18,7 @@ func (t *turn) passGates() bool {
 		t.putClaim(ha.Claim{HostUUID: t.Unit.HostUUID, What: ha.WhatReserved, Reason: ha.ReasonRecovery, Prior: "true"})
 		t.change(ha.SetHost{UUID: t.Unit.HostUUID, Reserved: ptr(false)})
 		t.Unit.Host.Reserved = false
+		t.log("", "host %s has failed, and is no longer reserved: salvor host update %[1]s --reserved makes it a spare again", t.Unit.Host.Name)
 	}
 	return t.enter(ha.StepPrepare)
 }

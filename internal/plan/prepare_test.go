@@ -31,8 +31,8 @@ func TestStep1AReservedHostThatFailsIsNoLongerReserved(t *testing.T) {
 	w := hostDeath(t)
 	w.unit.Host.Reserved, w.peer(failedHost).Reserved = true, true
 	w.toEnd(time.Minute)
-	if w.unit.Host.Reserved || !strings.Contains(w.claims(), "compute-1 reserved recovery true") {
-		t.Errorf("reserved %v, claims %s", w.unit.Host.Reserved, w.claims())
+	if w.unit.Host.Reserved || !strings.Contains(w.claims(), "compute-1 reserved recovery true") || w.wrote(ha.EntryNote, "no longer reserved") != 1 {
+		t.Errorf("reserved %v, claims %s\n%s", w.unit.Host.Reserved, w.claims(), w.story())
 	}
 }
 

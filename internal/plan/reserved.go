@@ -206,6 +206,7 @@ func (t *turn) useReserved(name string) {
 	}
 	t.putClaim(ha.Claim{HostUUID: p.UUID, What: ha.WhatReserved, Reason: ha.ReasonRecovery, Prior: "true"})
 	t.change(ha.SetHost{UUID: p.UUID, Reserved: ptr(false)})
+	t.log("", "reserved host %s is in use, and no longer reserved: salvor host update %[1]s --reserved makes it a spare again", p.Name)
 }
 
 // returnUnused gives spares back that no instance went to: as they were, still reserved. True when nothing is left to undo.

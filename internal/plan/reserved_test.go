@@ -48,6 +48,9 @@ func TestReservedHostUsed(t *testing.T) {
 	w.toEnd(time.Minute)
 	w.end(ha.StatusFinished, "1 of 1")
 	w.acts("service compute-1 down disable", "lock i1", "service compute-3 enable", "evacuate i1 > compute-3", "unlock i1")
+	if n := w.wrote(ha.EntryNote, "reserved host compute-3 is in use, and no longer reserved"); n != 1 {
+		t.Errorf("told %d times\n%s", n, w.story())
+	}
 	p := w.peer("compute-3")
 	if p.Reserved || p.ReservedFor != 0 || !w.service("compute-3").Enabled {
 		t.Errorf("used: %+v", p)

@@ -46,7 +46,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/healthcheck" || path == "/healthcheck/":
 		a.serveHealth(w, r)
 	default:
-		writeJSON(w, http.StatusMultipleChoices, wire.MediaJSON, wire.Choices(a.base(r), (&url.URL{Path: path}).EscapedPath()))
+		writeJSON(w, http.StatusMultipleChoices, wire.MediaJSON, wire.Choices(a.base(r), (&url.URL{Path: "/" + strings.Trim(path, "/")}).EscapedPath()))
 	}
 }
 

@@ -201,15 +201,15 @@ func (r *reader) sort(sorts map[string]ha.Field) []ha.Sort {
 	if len(dirs) == 0 {
 		dirs = []string{"desc"}
 	}
-	if len(dirs) > len(keys) {
-		r.fail("Invalid input received: Sort direction size exceeds sort key size")
-		return nil
-	}
 	for _, d := range dirs {
 		if d != "asc" && d != "desc" {
 			r.fail("Invalid input received: Unknown sort direction, must be 'asc' or 'desc'")
 			return nil
 		}
+	}
+	if len(dirs) > len(keys) {
+		r.fail("Invalid input received: Sort direction size exceeds sort key size")
+		return nil
 	}
 	order := make([]ha.Sort, 0, len(keys)+2)
 	add := func(f ha.Field, dir string) {

@@ -76,6 +76,7 @@ func TestBadQueries(t *testing.T) {
 		"sort_key=failover_segment":   "Sort key supplied is invalid: failover_segment",
 		"sort_dir=ASC":                "Invalid input received: Unknown sort direction, must be 'asc' or 'desc'",
 		"sort_dir=asc&sort_dir=asc":   "Invalid input received: Sort direction size exceeds sort key size",
+		"sort_dir=asc&sort_dir=x":     "Invalid input received: Unknown sort direction, must be 'asc' or 'desc'",
 		"reserved=x":                  "Invalid value for reserved: Unrecognized value 'x', " + words,
 		"on_maintenance=":             "Invalid value for on_maintenance: Unrecognized value '', " + words,
 		"limit=x&reserved=x":          "Invalid input received: limit must be an integer",

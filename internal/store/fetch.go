@@ -40,8 +40,7 @@ func fetch(ctx context.Context, db *bun.DB, query string, row func(*columns) err
 }
 
 func each(rows driver.Rows, row func(*columns) error) error {
-	n := len(rows.Columns())
-	c := &columns{values: make([]driver.Value, n), last: make([]string, n)}
+	c := newColumns(len(rows.Columns()))
 	for {
 		err := rows.Next(c.values)
 		if errors.Is(err, io.EOF) {
@@ -50,12 +49,8 @@ func each(rows driver.Rows, row func(*columns) error) error {
 		if err != nil {
 			return err
 		}
-		c.at = 0
-		if err := row(c); err != nil {
+		if err := c.each(row); err != nil {
 			return err
-		}
-		if c.err != nil {
-			return c.err
 		}
 	}
 }
@@ -66,6 +61,19 @@ type columns struct {
 	last   []string // the texts of the row before: what is the same again is not kept twice
 	at     int
 	err    error
+}
+
+func newColumns(n int) *columns {
+	return &columns{values: make([]driver.Value, n), last: make([]string, n)}
+}
+
+// each has a row's values read.
+func (c *columns) each(row func(*columns) error) error {
+	c.at = 0
+	if err := row(c); err != nil {
+		return err
+	}
+	return c.err
 }
 
 func (c *columns) next() driver.Value {

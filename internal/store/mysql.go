@@ -153,7 +153,7 @@ func (s *mysqlSession) Connect(ctx context.Context) (driver.Conn, error) {
 		c.Close()
 		return nil, err
 	}
-	return &mysqlConn{session: full, prepared: prepared{}, cutter: cutter{conn: dialed}}, nil
+	return &mysqlConn{session: full, cutter: cutter{conn: dialed}}, nil
 }
 
 func (s *mysqlSession) prepare(ctx context.Context, c session) error {
@@ -232,14 +232,21 @@ func (c *mysqlConn) begun(query string) string {
 }
 
 func (c *mysqlConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	return c.session.ExecContext(ctx, c.begun(query), args)
+	return c.cutter.exec(ctx, func(ctx context.Context) (driver.Result, error) {
+		if len(args) > 0 && !c.unsent {
+			return c.prepared.exec(ctx, c.session, query, args)
+		}
+		return c.session.ExecContext(ctx, c.begun(query), args)
+	})
 }
 
 func (c *mysqlConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	if len(args) > 0 && !c.unsent {
-		return c.cutter.watch(ctx, func(ctx context.Context) (driver.Rows, error) { return c.prepared.query(ctx, c.session, query, args) })
-	}
-	return c.session.QueryContext(ctx, c.begun(query), args)
+	return c.cutter.query(ctx, func(ctx context.Context) (driver.Rows, error) {
+		if len(args) > 0 && !c.unsent {
+			return c.prepared.query(ctx, c.session, query, args)
+		}
+		return c.session.QueryContext(ctx, c.begun(query), args)
+	})
 }
 
 type mysqlTx struct {
@@ -252,7 +259,7 @@ func (t mysqlTx) Commit() error {
 		t.c.unsent = false
 		return nil
 	}
-	_, err := t.c.session.ExecContext(t.ctx, "COMMIT", nil)
+	_, err := t.c.ExecContext(t.ctx, "COMMIT", nil)
 	return err
 }
 

@@ -8,8 +8,8 @@ import (
 	mysqldriver "github.com/go-sql-driver/mysql"
 )
 
-// maxPrepared bounds what one connection keeps prepared: clients choose by what lists are filtered and sorted. What comes later is
-// sent as text.
+// maxPrepared bounds what one connection keeps prepared: clients choose by what lists are filtered and sorted. What was not asked for
+// longest makes room.
 const maxPrepared = 64
 
 // Errors of prepared statements: one that a proxy has lost on its way, or whose tables change faster than the server prepares it
@@ -21,26 +21,84 @@ const (
 
 // prepared are the statements that a MySQL connection keeps, by their texts. The server then need not parse them again, and MariaDB
 // does not describe the columns of each answer: a third of what a short read costs it.
-type prepared map[string]driver.Stmt
+type prepared struct {
+	kept map[string]*keptStmt
+	uses uint64
+}
 
-// query carries out a statement with arguments by a prepared one if there is one, or may be.
-func (p prepared) query(ctx context.Context, c session, text string, args []driver.NamedValue) (driver.Rows, error) {
-	stmt, kept := p[text]
-	if !kept && len(p) < maxPrepared {
-		var err error
-		if stmt, err = prepare(ctx, c, text); err != nil {
-			return nil, err
-		}
-		p[text] = stmt
+// keptStmt is nil inside for a text that the server does not keep.
+type keptStmt struct {
+	driver.Stmt
+	used uint64
+}
+
+// query carries out a statement with arguments by a prepared one if there may be one.
+func (p *prepared) query(ctx context.Context, c session, text string, args []driver.NamedValue) (driver.Rows, error) {
+	kept, err := p.keep(ctx, c, text)
+	if err != nil {
+		return nil, err
 	}
-	if stmt, ok := stmt.(driver.StmtQueryContext); ok {
+	if stmt, ok := kept.Stmt.(driver.StmtQueryContext); ok {
 		rows, err := stmt.QueryContext(ctx, args)
 		if !stale(err) {
 			return rows, err
 		}
-		p[text] = nil
+		kept.Stmt = nil
 	}
 	return c.QueryContext(ctx, text, args)
+}
+
+// exec is query for a statement that answers with no rows.
+func (p *prepared) exec(ctx context.Context, c session, text string, args []driver.NamedValue) (driver.Result, error) {
+	kept, err := p.keep(ctx, c, text)
+	if err != nil {
+		return nil, err
+	}
+	if stmt, ok := kept.Stmt.(driver.StmtExecContext); ok {
+		result, err := stmt.ExecContext(ctx, args)
+		if !stale(err) {
+			return result, err
+		}
+		kept.Stmt = nil
+	}
+	return c.ExecContext(ctx, text, args)
+}
+
+// keep returns the statement of a text, prepared if it was not.
+func (p *prepared) keep(ctx context.Context, c session, text string) (*keptStmt, error) {
+	p.uses++
+	kept := p.kept[text]
+	if kept == nil {
+		stmt, err := prepare(ctx, c, text)
+		if err != nil {
+			return nil, err
+		}
+		if len(p.kept) >= maxPrepared {
+			p.makeRoom()
+		}
+		if p.kept == nil {
+			p.kept = map[string]*keptStmt{}
+		}
+		kept = &keptStmt{Stmt: stmt}
+		p.kept[text] = kept
+	}
+	kept.used = p.uses
+	return kept, nil
+}
+
+// makeRoom gives up the statement that was not used longest. That the server be told is no matter: a connection that does not carry
+// it is about to fail.
+func (p *prepared) makeRoom() {
+	oldest, since := "", p.uses
+	for text, kept := range p.kept {
+		if kept.used < since {
+			oldest, since = text, kept.used
+		}
+	}
+	if stmt := p.kept[oldest].Stmt; stmt != nil {
+		_ = stmt.Close()
+	}
+	delete(p.kept, oldest)
 }
 
 // prepare returns nil for what the server does not prepare, for whatever reason: as a text it answers, or says why not.

@@ -36,6 +36,11 @@ type preparedStmt struct {
 	text string
 }
 
+func (s preparedStmt) Close() error {
+	s.c.asked = append(s.c.asked, "close "+s.text)
+	return nil
+}
+
 func (s preparedStmt) QueryContext(_ context.Context, args []driver.NamedValue) (driver.Rows, error) {
 	s.c.asked = append(s.c.asked, fmt.Sprint("run ", s.text, len(args)))
 	return nil, s.c.failing
@@ -57,7 +62,7 @@ func TestPrepared(t *testing.T) {
 		{name: "no connection to prepare it by", refused: gone, want: []string{"prepare a", "prepare a"}, fails: gone},
 		{name: "no connection to carry it out by", failing: gone, want: []string{"prepare a", "run a1", "run a1"}, fails: gone},
 	} {
-		c, p := &preparing{refused: tt.refused, failing: tt.failing}, prepared{}
+		c, p := &preparing{refused: tt.refused, failing: tt.failing}, &prepared{}
 		for range 2 {
 			if _, err := p.query(t.Context(), c, "a", make([]driver.NamedValue, 1)); !errors.Is(err, tt.fails) {
 				t.Errorf("%s: %v", tt.name, err)
@@ -69,15 +74,26 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
-// TestPreparedIsBounded: what clients make up does not fill the server.
+// TestPreparedIsBounded: what clients make up does not fill the server, and does not keep out what comes later: what was not asked for
+// longest makes room.
 func TestPreparedIsBounded(t *testing.T) {
-	c, p := &preparing{}, prepared{}
-	for i := range maxPrepared + 1 {
-		if _, err := p.query(t.Context(), c, strings.Repeat("x", i), nil); err != nil {
+	c, p := &preparing{}, &prepared{}
+	ask := func(text string) {
+		t.Helper()
+		if _, err := p.query(t.Context(), c, text, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if last := c.asked[len(c.asked)-1]; len(p) != maxPrepared || last != "text "+strings.Repeat("x", maxPrepared)+"0" {
-		t.Errorf("%d are kept, the last: %s", len(p), last)
+	for i := range 3 * maxPrepared {
+		ask(strings.Repeat("x", i+1))
+		ask("often")
+	}
+	seldom := "close x"
+	if len(p.kept) != maxPrepared || !slices.Contains(c.asked, seldom) || slices.Contains(c.asked, "close often") {
+		t.Errorf("%d are kept; %q was given up: %v, what is asked for often: %v", len(p.kept), "x", slices.Contains(c.asked, seldom),
+			slices.Contains(c.asked, "close often"))
+	}
+	if last := c.asked[len(c.asked)-2]; last != "run "+strings.Repeat("x", 3*maxPrepared)+"0" {
+		t.Errorf("the last one that is seldom asked for: %s", last)
 	}
 }

@@ -173,6 +173,22 @@ func admitSignals(f *fixture) {
 	f.admit(vm(h, 10, id())) // another unit's business
 	equal(f, "the signal after a duplicate and another's report", f.commit(l).Signal, before)
 	_ = n
+	// A unit that no report has begun hears of the first one.
+	other := f.host(h.SegmentUUID)
+	f.commit(l, ha.StartUnit{Kind: ha.UnitHost, HostUUID: other.UUID, SegmentUUID: other.SegmentUUID})
+	for _, s := range f.poll("a").Units {
+		if s.Key != ha.UnitHost.Key(other.UUID) {
+			continue
+		}
+		begun, _ := f.takeOver("b", ha.Lease{WorkID: s.WorkID, Epoch: s.Epoch, Beat: s.Beat})
+		before := f.commit(begun).Signal
+		f.admit(death(other, 0))
+		if f.commit(begun).Signal == before {
+			f.Fatal("the unit that no report has begun was not signalled")
+		}
+		return
+	}
+	f.Fatal("the unit was not begun")
 }
 
 // admitOnce is invariant I7: of 20 identical reports at once, through three processes, one is admitted.

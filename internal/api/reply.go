@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"sync"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/wire"
@@ -42,7 +43,7 @@ func (a *api) success(c *call, r *http.Request, status int, body any) reply {
 		rep.contentType = wire.MediaVendor
 	}
 	if status != http.StatusNoContent { // whose type is told all the same, as Masakari does
-		rep.body = wire.Encode(body)
+		rep.body = wire.EncodeInto(*bodies.Get().(*[]byte), body)
 	}
 	return rep
 }
@@ -146,7 +147,13 @@ func writeJSON(w http.ResponseWriter, status int, contentType string, v any) {
 	write(w, status, contentType, wire.Encode(v))
 }
 
-// write sends an answer. A client that has gone away is no concern of anybody.
+// bodies is the space of answers that were sent: a page of a list is more than all else that a request needs.
+var bodies = sync.Pool{New: func() any { return new([]byte) }}
+
+// mostKept bounds the space that is kept of one answer: about a page of the default length.
+const mostKept = 1 << 20
+
+// write sends an answer, whose body is nobody's any more. A client that has gone away is no concern of anybody.
 func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
 	if contentType != "" {
@@ -157,4 +164,7 @@ func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
+	if n := cap(body); 0 < n && n <= mostKept {
+		bodies.Put(&body)
+	}
 }

@@ -14,9 +14,12 @@ import (
 // (TestAppendedAsMarshaled).
 
 // Encode is v as compact JSON, <, > and & as they are. All bodies are types of this package, which always can be written.
-func Encode(v any) []byte {
+func Encode(v any) []byte { return EncodeInto(nil, v) }
+
+// EncodeInto is Encode with a buffer whose space may be used.
+func EncodeInto(buffer []byte, v any) []byte {
 	if a, ok := v.(appender); ok {
-		return a.appendTo(make([]byte, 0, a.size()))
+		return a.appendTo(slices.Grow(buffer[:0], a.size()))
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -144,7 +147,30 @@ func (s Stamps) appendTo(b []byte) []byte {
 }
 
 func (t Timestamp) appendTo(b []byte) []byte {
-	return append(t.UTC().AppendFormat(append(b, '"'), timeOut), '"')
+	at := t.UTC()
+	year, month, day := at.Date()
+	hour, minute, second := at.Clock()
+	if year < 0 || year > 9999 {
+		return append(at.AppendFormat(append(b, '"'), timeOut), '"')
+	}
+	b = appendDigits(append(b, '"'), year, 4)
+	b = appendDigits(append(b, '-'), int(month), 2)
+	b = appendDigits(append(b, '-'), day, 2)
+	b = appendDigits(append(b, 'T'), hour, 2)
+	b = appendDigits(append(b, ':'), minute, 2)
+	b = appendDigits(append(b, ':'), second, 2)
+	b = appendDigits(append(b, '.'), at.Nanosecond()/1000, 6)
+	return append(b, '"')
+}
+
+// appendDigits writes a number with leading zeros.
+func appendDigits(b []byte, n, digits int) []byte {
+	b = append(b, "000000"[:digits]...)
+	for i := len(b) - 1; n > 0; i-- {
+		b[i] += byte(n % 10)
+		n /= 10
+	}
+	return b
 }
 
 func appendTime(b []byte, t *Timestamp) []byte {

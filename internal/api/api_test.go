@@ -218,7 +218,7 @@ func TestRoutesWithoutAction(t *testing.T) {
 	for _, line := range []string{
 		"PATCH /v1/segments/x", "HEAD /v1/segments", "POST /v1/segments/x", "PUT /v1/segments", "DELETE /v1/segments", "GET /v1/hosts",
 		"GET /v1/segments/x/hosts/y/z", "GET /v1/XYZ/segments", "TRACE /v1/segments", "POST /v1/", "GET /v1/ext", "GET /v1/ext/recoveries",
-		"GET /v1/segments/x/action", "GET /v1/ab12", "GET /v1/segments//hosts", "GET /v1/.json",
+		"GET /v1/segments/x/action", "GET /v1/ab12", "GET /v1/ab12/", "GET /v1/segments//hosts", "GET /v1/.json",
 	} {
 		method, target, _ := strings.Cut(line, " ")
 		w := ask(h, method, target, "")

@@ -113,7 +113,7 @@ func (a *api) match(method, path string) (rt *route, params map[string]string, p
 	if rt, params = a.find(method, elements); rt != nil {
 		return rt, params, ""
 	}
-	if len(elements) < 2 || !a.projectID.MatchString(elements[0]) {
+	if len(elements) < 2 || elements[1] == "" || !a.projectID.MatchString(elements[0]) {
 		return nil, nil, ""
 	}
 	rt, params = a.find(method, elements[1:])

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 )
@@ -53,9 +54,9 @@ var versionSyntax = regexp.MustCompile(`^([1-9][0-9]*)\.([1-9][0-9]*|0)$`)
 func ParseVersion(values []string) (Version, error) {
 	text := ""
 	for entry := range strings.SplitSeq(strings.Join(values, ","), ",") {
-		service, version, found := strings.Cut(strings.TrimSpace(entry), " ")
-		if found && strings.EqualFold(service, serviceType) {
-			text = strings.TrimSpace(version)
+		entry = strings.TrimSpace(entry)
+		if at := strings.IndexFunc(entry, unicode.IsSpace); at > 0 && strings.EqualFold(entry[:at], serviceType) {
+			text = strings.TrimSpace(entry[at:])
 		}
 	}
 	switch text {

@@ -16,7 +16,7 @@ const (
 	firstPause  = time.Second      // after a report that failed; then twice as long each time
 	lastPause   = 30 * time.Second
 	gather      = 50 * time.Millisecond // changes that come together are told together
-	gatherBusy  = 10                    // times that, while more orders are being carried out: their ends will follow, and each report costs the API its writes
+	gatherBusy  = 20                    // times that, while more orders are being carried out: their ends will follow, and each report costs the API its writes
 	ordersWait  = 20 * time.Second      // of a long poll
 	noRoute     = time.Minute           // an API of an older version knows no orders
 )

@@ -57,7 +57,7 @@ const dropStands = 30 * time.Second
 type Copies struct {
 	cfg   Config
 	store *Store
-	in    chan struct{} // slots
+	in    *line
 	keep  chan struct{} // of copies that have arrived and are made durable
 	check chan struct{}
 	out   chan struct{}
@@ -89,7 +89,7 @@ func New(cfg Config) *Copies {
 		cfg.HTTP = &http.Client{}
 	}
 	return &Copies{
-		cfg: cfg, store: NewStore(cfg.Dir), in: make(chan struct{}, cfg.Parallel),
+		cfg: cfg, store: NewStore(cfg.Dir), in: newLine(cfg.Parallel),
 		keep: make(chan struct{}, keeping*cfg.Parallel), check: make(chan struct{}, 1), out: make(chan struct{}, cfg.Serving),
 		jobs: map[string]*job{}, news: map[string]news{}, room: make(chan struct{}), locks: map[string]*bolts{},
 	}
@@ -177,6 +177,9 @@ func (c *Copies) begin(j *job) {
 	}
 	ctx, j.stop = context.WithCancelCause(ctx)
 	c.open.Add(1)
+	if j.kind == wire.OrderCopy {
+		j.turn = c.in.join(j.size) // here, where they come in order
+	}
 	c.work.Go(func() {
 		defer j.stop(nil)
 		defer c.open.Add(-1)
@@ -229,11 +232,7 @@ func (c *Copies) cancel(o wire.AgentOrder) {
 
 // carryOut does what an order says. One that was done already is done at once.
 func (c *Copies) carryOut(ctx context.Context, j *job) error {
-	slots := c.check
-	if j.kind == wire.OrderCopy {
-		slots = c.in
-	}
-	free, err := enter(ctx, slots)
+	free, err := c.slot(ctx, j)
 	if err != nil {
 		return err
 	}
@@ -266,6 +265,19 @@ func (c *Copies) carryOut(ctx context.Context, j *job) error {
 	default:
 		return errors.New("an agent of this version does not know such an order")
 	}
+}
+
+// slot waits until the order's turn has come.
+func (c *Copies) slot(ctx context.Context, j *job) (leave func(), err error) {
+	if j.turn == nil {
+		return enter(ctx, c.check)
+	}
+	leave = func() { c.in.leave(j.turn) }
+	if err := j.turn.await(ctx); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
 }
 
 // enter takes one of the slots.

@@ -19,6 +19,11 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 func (c *counter) ReadFrom(r io.Reader) (int64, error) {
+	if part, ok := r.(*io.LimitedReader); ok { // as package http asks for a range
+		if s, ok := part.R.(*direct); ok {
+			return s.sendTo(c, part.N)
+		}
+	}
 	n, err := io.Copy(c.ResponseWriter, r)
 	c.n.Add(n)
 	return n, err

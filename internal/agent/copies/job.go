@@ -18,6 +18,7 @@ type job struct {
 	sum            string
 	bytes          atomic.Int64            // that have arrived
 	stop           context.CancelCauseFunc // nil before it has begun
+	turn           *turn                   // of a copy that has begun
 
 	mu      sync.Mutex
 	sources []wire.AgentSource

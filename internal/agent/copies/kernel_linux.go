@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"unsafe"
 )
 
 // lowPriority lets this goroutine's thread read when nobody else wants the disk, and compute when nobody else does. The goroutine keeps its
@@ -22,7 +23,39 @@ func dropCache(f *os.File) {
 	_, _, _ = syscall.Syscall6(syscall.SYS_FADVISE64, f.Fd(), 0, 0, dontNeed, 0, 0)
 }
 
-// setDirect has what is written to a file go past the kernel's memory, or no longer. Not all filesystems can.
+// newBuffer is memory outside the heap, a huge page where the kernel has one to give.
+func newBuffer() buffer {
+	const hugePage = 14 // MADV_HUGEPAGE
+	mapped, err := syscall.Mmap(-1, 0, 2*bufferSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return buffer{make([]byte, bufferSize), func() {}}
+	}
+	at := -uintptr(unsafe.Pointer(&mapped[0])) & (bufferSize - 1) // what is before and behind is never touched
+	own := mapped[at : at+bufferSize : at+bufferSize]
+	_ = syscall.Madvise(own, hugePage)
+	return buffer{own, func() { _ = syscall.Munmap(mapped) }}
+}
+
+// inMemory reports whether the kernel holds most of a file's first n bytes in memory.
+func inMemory(f *os.File, n int64) bool {
+	mapped, err := syscall.Mmap(int(f.Fd()), 0, int(n), syscall.PROT_READ, syscall.MAP_SHARED) // only asked about, never read
+	if err != nil {
+		return false
+	}
+	defer func() { _ = syscall.Munmap(mapped) }()
+	page := os.Getpagesize()
+	there := make([]byte, (int(n)+page-1)/page)
+	if _, _, no := syscall.Syscall(syscall.SYS_MINCORE, uintptr(unsafe.Pointer(&mapped[0])), uintptr(n), uintptr(unsafe.Pointer(&there[0]))); no != 0 {
+		return false
+	}
+	held := 0
+	for _, b := range there {
+		held += int(b & 1)
+	}
+	return 2*held > len(there)
+}
+
+// setDirect has what is written to a file, or read from it, go past the kernel's memory, or no longer. Not all filesystems can.
 func setDirect(f *os.File, on bool) error {
 	flags, _, no := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), syscall.F_GETFL, 0)
 	if no == 0 {

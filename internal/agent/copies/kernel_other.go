@@ -13,6 +13,10 @@ func lowPriority() {}
 
 func dropCache(*os.File) {}
 
+func newBuffer() buffer { return buffer{make([]byte, bufferSize), func() {}} }
+
+func inMemory(*os.File, int64) bool { return true }
+
 func setDirect(*os.File, bool) error { return errors.ErrUnsupported }
 
 // BoundUnread is a net.Dialer's Control: the kernel's own limits stand.

@@ -324,17 +324,14 @@ func (p *puller) accept(s wire.AgentSource, resp *http.Response) error {
 	return fmt.Errorf("it answers %s: %s", resp.Status, strings.TrimSpace(string(text)))
 }
 
-// ahead is how many buffers a copy has: one is written while the next one fills.
-const ahead = 2
-
 // receive hashes and writes what comes, a buffer at a time, and what has come when the source breaks off.
 func (p *puller) receive(body io.Reader, stall *time.Timer) (err error) {
 	spare, full, wrote := make(chan []byte, ahead), make(chan []byte, ahead), make(chan error, 1)
 	var broken atomic.Bool
-	for range ahead {
-		buf := buffers.Get().(*[]byte)
-		defer buffers.Put(buf)
-		spare <- *buf
+	buf := buffers.get()
+	defer buffers.put(buf)
+	for part := range slices.Chunk(buf.bytes, bufferSize/ahead) {
+		spare <- part
 	}
 	go func() { // ends before receive does
 		var failed error

@@ -78,7 +78,7 @@ func (c *Copies) serve(w http.ResponseWriter, r *http.Request, blob string) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(grace + time.Duration(size/slowest)*time.Second))
 	w.Header().Set("Content-Type", "application/octet-stream")
 	counted := &counter{ResponseWriter: w, n: &c.served}
-	http.ServeContent(counted, r, "", time.Time{}, f)
+	http.ServeContent(counted, r, "", time.Time{}, directly(f, size))
 }
 
 // missed tells that a copy is gone which the catalogue counts on: its ticket says so.

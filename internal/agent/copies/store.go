@@ -237,12 +237,12 @@ func known(name string) (blob, end string, ok bool) {
 
 // hashOf reads all that r has, in steps after each of which pace may wait or stop it.
 func hashOf(r io.Reader, h hash.Hash, pace func(n int) error) (int64, error) {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
+	buf := buffers.get()
+	defer buffers.put(buf)
 	var all int64
 	for {
-		n, err := r.Read(*buf)
-		_, _ = h.Write((*buf)[:n]) // never fails
+		n, err := r.Read(buf.bytes)
+		_, _ = h.Write(buf.bytes[:n]) // never fails
 		all += int64(n)
 		if pace != nil && n > 0 {
 			if err := pace(n); err != nil {

@@ -49,8 +49,14 @@ type Decision struct {
 func Decide(w ha.BlobWork, r Rules, now time.Time, newID func() string) Decision {
 	p := newPass(w, r, now, newID)
 	changes := p.unheard(w)
-	for _, b := range w.Due {
-		if c, write := p.blob(b, true); write {
+	plans := make([]ha.Change, len(w.Due))
+	for _, i := range p.turns(w.Due) {
+		if c, write := p.blob(w.Due[i], true); write {
+			plans[i] = c
+		}
+	}
+	for _, c := range plans { // their copies are made in this order
+		if c != nil {
 			changes = append(changes, c)
 		}
 	}
@@ -68,6 +74,27 @@ func Decide(w ha.BlobWork, r Rules, now time.Time, newID func() string) Decision
 	}
 	busy := len(changes) > 0 || len(w.Running) > 0
 	return Decision{Changes: append(changes, ha.SetSweep{Cursor: w.Cursor}), Busy: busy}
+}
+
+// turns is the order in which blobs are decided. Who needs it most comes first where the limits let some wait; where all may begin the largest is
+// given its place first, so that all hosts get equal shares.
+func (p *pass) turns(due []ha.BlobState) []int {
+	order := make([]int, len(due))
+	missing, places := 0, 0
+	for i, b := range due {
+		order[i] = i
+		o := one{pass: p, BlobState: b}
+		missing += max(0, b.WantCopies-o.copies())
+	}
+	for _, h := range p.order {
+		if h.takes() {
+			places += max(0, p.rules.PerTarget-h.to)
+		}
+	}
+	if !p.crowded && missing <= min(places, p.rules.Total-p.running) {
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(due[b].Size, due[a].Size) })
+	}
+	return order
 }
 
 // pass is the state of one pass: what each host has left.

@@ -311,3 +311,44 @@ func TestWaitingForItsTurn(t *testing.T) {
 		}
 	}
 }
+
+// TestEqualShares: where all copies may begin at once each host gets as many bytes; where the limits let some wait, the first are those that need
+// it most.
+func TestEqualShares(t *testing.T) {
+	hosts := []ha.BlobHost{at("a"), at("b"), at("c"), at("d")}
+	var due []ha.BlobState // the smallest first
+	for i := range 40 {
+		b := blobOf(2, loc(1, "a", ha.LocationPresent))
+		if b.UUID, b.Size = fmt.Sprint("b", i), 10; i >= 38 {
+			b.Size = 200
+		}
+		due = append(due, b)
+	}
+	started := func(r Rules) (order []string, bytes map[string]int64) {
+		bytes = map[string]int64{}
+		for _, c := range Decide(ha.BlobWork{Hosts: hosts, Due: due}, r, now, func() string { return "t" }).Changes {
+			if p, is := c.(ha.PlanBlob); is && len(p.Start) > 0 {
+				order = append(order, p.BlobUUID)
+				bytes[p.Start[0].To] += p.Start[0].Size
+			}
+		}
+		return order, bytes
+	}
+	order, bytes := started(all)
+	if got := fmt.Sprint(bytes); got != "map[b:260 c:260 d:260]" {
+		t.Errorf("the hosts get %s", got)
+	}
+	if len(order) != 40 || order[0] != "b0" || order[39] != "b39" {
+		t.Errorf("the order is %s", order)
+	}
+	few := all
+	few.Total = 3
+	if order, _ := started(few); fmt.Sprint(order) != "[b0 b1 b2]" {
+		t.Errorf("first are %s", order)
+	}
+	few = all
+	few.PerTarget = 1
+	if order, _ := started(few); fmt.Sprint(order) != "[b0 b1 b2]" {
+		t.Errorf("first are %s", order)
+	}
+}

@@ -11,15 +11,18 @@ import (
 	"github.com/salvor-ha/salvor/internal/plan"
 )
 
-// The replicator's pace: a pass at least that often, though nobody says that anything has happened, and at most that often, though all do.
+// The replicator's pace: a pass at least that often, though nobody says that anything has happened, and at most that often, though all do; where
+// a pass takes long, with so many times its length between two.
 const (
 	passesAtMost  = 250 * time.Millisecond
 	passesAtLeast = 5 * time.Second
+	passesApart   = 4
 )
 
 // passes is when the replicator looks. Its loop alone uses it.
 type passes struct {
 	next    time.Time // at the latest
+	began   time.Time // of the load of the one to come, where it is for that alone
 	soonest time.Time
 }
 
@@ -38,15 +41,19 @@ func (u *unit) replicate(draining bool) plan.Decision {
 	case u.rows.Blobs == nil && now.Before(u.passes.next):
 		return plan.Decision{Wake: u.now().Add(u.passes.next.Sub(now))}
 	case u.rows.Blobs == nil:
-		u.reload = true // and the next turn decides
+		u.reload, u.passes.began = true, now // and the next turn decides
 		return plan.Decision{Wake: u.now()}
 	}
 	d := blob.Decide(*u.rows.Blobs, u.e.cfg.Blobs, u.now(), uuid.NewString)
 	u.rows.Blobs = nil
 	u.passes.soonest = now.Add(passesAtMost)
+	if began := u.passes.began; !began.IsZero() { // what was loaded for it, it has loaded itself
+		u.passes.soonest = now.Add(min(max(passesAtMost, passesApart*now.Sub(began)), passesAtLeast))
+		u.passes.began = time.Time{}
+	}
 	u.passes.next = now.Add(passesAtLeast)
 	if d.Busy {
-		u.passes.next = now.Add(max(u.e.cfg.Poll, passesAtMost))
+		u.passes.next = now.Add(max(u.e.cfg.Poll, u.passes.soonest.Sub(now)))
 	}
 	return plan.Decision{Changes: d.Changes, Wake: u.now().Add(u.passes.next.Sub(now))}
 }

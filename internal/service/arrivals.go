@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// arrivalsLook is between two looks for new transfers.
-const arrivalsLook = 100 * time.Millisecond
+// arrivalsLook is between two looks for new transfers; arrivalsSoon for arrivalsBusy after something has happened that many are to follow.
+const (
+	arrivalsLook = 100 * time.Millisecond
+	arrivalsSoon = 20 * time.Millisecond
+	arrivalsBusy = 3 * time.Second
+)
 
 // arrivals wake those who wait for orders as soon as there is a new transfer to their host: one short look for all of them, where a look for
 // each at what is open for it can be made once a second only.
@@ -18,6 +22,7 @@ type arrivals struct {
 	waiting map[chan struct{}]string // for which host
 	stop    context.CancelFunc       // of the look; nil while nobody waits
 	last    int64                    // transfer that was seen; -1: none was looked for
+	busy    time.Time                // until when there are looks sooner
 }
 
 // join returns a channel that is poked when there is a new transfer to the host. leave must follow.
@@ -49,17 +54,28 @@ func (a *arrivals) look(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		a.mu.Lock()
-		last := a.last
+		last, pause := a.last, arrivalsLook
+		if time.Now().Before(a.busy) {
+			pause = arrivalsSoon
+		}
 		a.mu.Unlock()
 		if hosts, next, err := a.store.NewTransfers(ctx, last); err == nil {
 			a.wake(hosts, next)
 		}
+		tick.Reset(pause)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// expect has the next looks made sooner: many transfers are to follow.
+func (a *arrivals) expect() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.busy = time.Now().Add(arrivalsBusy)
 }
 
 func (a *arrivals) wake(hosts []string, next int64) {

@@ -92,6 +92,7 @@ func (s *Service) ReportStorage(ctx context.Context, host ha.Host, r ha.AgentRep
 	}
 	if a.Opened != "" {
 		s.cfg.Log.WarnContext(ctx, "the storage of a host failed", "host", host.Name, "episode", a.Opened)
+		s.arrivals.expect()
 	}
 	if a.Opened != "" || r.MovesBlobs() {
 		s.cfg.Poke()

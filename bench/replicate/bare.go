@@ -32,7 +32,7 @@ func (w *world) copied(affected int) []wire.BlobTransfer {
 
 // bare copies the same, from and to the same hosts' directories: a plain GET into a file, which is then made durable and renamed. No order, no row,
 // and no hash, unless asked.
-func (w *world) bare(transfers []wire.BlobTransfer, hashed bool) (took, computed time.Duration) {
+func (w *world) bare(transfers []wire.BlobTransfer, hashed bool) loop {
 	queues := map[string]chan wire.BlobTransfer{}
 	for _, h := range w.hosts {
 		queues[h] = make(chan wire.BlobTransfer, len(transfers))
@@ -43,7 +43,7 @@ func (w *world) bare(transfers []wire.BlobTransfer, hashed bool) (took, computed
 	sources := map[string]string{}
 	for h, dir := range w.dirs {
 		s := httptest.NewServer(http.FileServer(http.Dir(dir)))
-		w.tb.Cleanup(s.Close)
+		defer s.Close()
 		sources[h] = s.URL
 		close(queues[h])
 	}
@@ -69,7 +69,7 @@ func (w *world) bare(transfers []wire.BlobTransfer, hashed bool) (took, computed
 		}
 	}
 	all.Wait()
-	took, computed = time.Since(began), cpu(os.Getpid())-before
+	l := loop{time.Since(began), cpu(os.Getpid()) - before}
 	for _, h := range w.hosts {
 		if err := os.RemoveAll(filepath.Join(w.dirs[h], "bare")); err != nil {
 			w.tb.Fatal(err)
@@ -80,7 +80,7 @@ func (w *world) bare(transfers []wire.BlobTransfer, hashed bool) (took, computed
 		w.tb.Fatal(err)
 	default:
 	}
-	return took, computed
+	return l
 }
 
 // fetch copies one file.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
@@ -25,6 +26,7 @@ type options struct {
 	mib      int
 	big      int
 	parallel int
+	rounds   int
 	dir      string
 	agents   int
 }
@@ -35,17 +37,20 @@ type result struct {
 	bytes           int64         // that had to be copied
 	noticed         time.Duration // from the store's death to the host in error
 	salvor          time.Duration // from then until each blob has two verified copies
-	bare            time.Duration
+	bare, hashing   []loop
 	salvorCPU       spent         // meanwhile
 	watchCPU        time.Duration // of this program, which looks whether it is done
-	bareCPU         time.Duration
-	hashing         time.Duration // of the plain loop when it hashes too
-	hashingCPU      time.Duration
-	again           int64 // bytes that were fetched besides the killed copy's own
+	again           int64         // bytes that were fetched besides the killed copy's own
 	killedAt        int64
 	size            int64
 	ok              bool
 }
+
+// loop is a run of the plain loop.
+type loop struct{ took, cpu time.Duration }
+
+func (l loop) seconds() float64 { return l.took.Seconds() }
+func (l loop) compute() float64 { return l.cpu.Seconds() }
 
 func main() {
 	o := options{agents: 5}
@@ -55,6 +60,7 @@ func main() {
 	f.IntVar(&o.mib, "mib", 800, "of all of them together, once")
 	f.IntVar(&o.big, "big", 2, "of them have 100 MiB; the others are of mixed sizes")
 	f.IntVar(&o.parallel, "parallel", 4, "copies that arrive at one host at a time: copies_in of the agents, and workers of the loop per host")
+	f.IntVar(&o.rounds, "rounds", 3, "how often each of the loops runs; the median counts")
 	f.StringVar(&o.dir, "dir", "", "where the hosts' blob directories are made (default: the system's directory for temporary files)")
 	f.BoolVar(&full, "full", false, "the size of the goal: 1,000 blobs of 4 GiB in all, 8 of them of 100 MiB")
 	if err := f.Parse(os.Args[1:]); err != nil {
@@ -66,14 +72,18 @@ func main() {
 	if full {
 		o.blobs, o.mib, o.big = 1000, 4096, 8
 	}
-	if o.blobs < 10 || o.mib < o.big*100+o.blobs/10 || o.parallel < 1 {
-		fmt.Fprintln(os.Stderr, "replicate: too few blobs, or too few MiB for them")
+	if o.blobs < 10 || o.mib < o.big*100+o.blobs/10 || o.parallel < 1 || o.rounds < 1 {
+		fmt.Fprintln(os.Stderr, "replicate: too few blobs, too few MiB for them, or nothing to do")
 		os.Exit(2)
 	}
 	var r result
 	skipped, ok := testkit.Alone("replicate", func(tb testing.TB) { measure(tb, o, &r) })
 	if skipped != "" {
 		fmt.Println("NOT MEASURED: SKIPPED: " + skipped)
+		os.Exit(1)
+	}
+	if len(r.hashing) == 0 {
+		fmt.Println("NOT MEASURED: it failed")
 		os.Exit(1)
 	}
 	if !report(r, o, ok) {
@@ -86,15 +96,17 @@ func report(r result, o options, ok bool) bool {
 	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
 	fmt.Printf("%d blobs of %d MiB in all on %d hosts, two copies each; one host's store dies: %d blobs, %.0f MiB to copy, %d at a time to each host\n",
 		r.blobs, o.mib, o.agents, r.affected, mib(r.bytes), o.parallel)
-	ratio := r.salvor.Seconds() / max(r.bare.Seconds(), 0.001)
+	bare, leastBare, mostBare := gauge.Spread(r.bare, loop.seconds)
+	hashing, leastHashing, mostHashing := gauge.Spread(r.hashing, loop.seconds)
+	ratio := r.salvor.Seconds() / bare
 	fmt.Printf("%-44s %8.2f s\n", "the store's death until the host is in error", r.noticed.Seconds())
 	fmt.Printf("%-44s %8.2f s %8.0f MiB/s\n", "then, until each blob has two good copies", r.salvor.Seconds(), mib(r.bytes)/max(r.salvor.Seconds(), 0.001))
-	fmt.Printf("%-44s %8.2f s %8.0f MiB/s\n", "the same bytes by a plain HTTP loop", r.bare.Seconds(), mib(r.bytes)/max(r.bare.Seconds(), 0.001))
-	fmt.Printf("%-44s %8.2f s %8.0f MiB/s\n", "by one that hashes too", r.hashing.Seconds(), mib(r.bytes)/max(r.hashing.Seconds(), 0.001))
-	fmt.Printf("%-44s %8.2f, to the loop that hashes %.2f\n", "ratio", ratio, r.salvor.Seconds()/max(r.hashing.Seconds(), 0.001))
+	fmt.Printf("%-44s %8.2f s %8.0f MiB/s (%.2f to %.2f s)\n", "the same bytes by a plain HTTP loop", bare, mib(r.bytes)/bare, leastBare, mostBare)
+	fmt.Printf("%-44s %8.2f s %8.0f MiB/s (%.2f to %.2f s)\n", "by one that hashes too", hashing, mib(r.bytes)/hashing, leastHashing, mostHashing)
+	fmt.Printf("%-44s %8.2f, to the loop that hashes %.2f\n", "ratio", ratio, r.salvor.Seconds()/hashing)
 	c := r.salvorCPU
 	fmt.Printf("%-44s %8.2f s: agents %.2f, api %.2f, engine %.2f, database %.2f, besides the watching %.2f; of the loops %.2f and %.2f s\n", "CPU", c.all().Seconds(),
-		c.agents.Seconds(), c.api.Seconds(), c.engine.Seconds(), c.database.Seconds(), r.watchCPU.Seconds(), r.bareCPU.Seconds(), r.hashingCPU.Seconds())
+		c.agents.Seconds(), c.api.Seconds(), c.engine.Seconds(), c.database.Seconds(), r.watchCPU.Seconds(), gauge.Median(r.bare, loop.compute), gauge.Median(r.hashing, loop.compute))
 	fmt.Printf("%-44s %8.1f MiB of %.0f (killed at %.0f)\n", "fetched twice because of a killed agent", mib(r.again), mib(r.size), mib(r.killedAt))
 	good := ok && r.ok && ratio <= mostRatio && r.again <= mostAgain
 	verdict := "MET"

@@ -27,6 +27,7 @@ type Config struct {
 	CORS              CORS
 
 	RequestTimeout time.Duration // for one request as a whole; 60 s
+	SilentClient   time.Duration // how long a request goes on when its client sends no more: it may wait for the answer; 5 s
 	IdleTimeout    time.Duration // client_socket_timeout: of a connection between requests; 900 s
 }
 
@@ -72,6 +73,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = time.Minute
+	}
+	if c.SilentClient == 0 {
+		c.SilentClient = 5 * time.Second
 	}
 	if c.IdleTimeout == 0 {
 		c.IdleTimeout = 15 * time.Minute

@@ -135,7 +135,7 @@ func TestABodyOfThirtyMegabytes(t *testing.T) {
 // A client that is gone is no trouble of salvor's, whatever its going away broke.
 func TestAClientThatGoesAway(t *testing.T) {
 	arrived, released := make(chan struct{}), make(chan struct{})
-	s, log := server(t, Config{}, rows{segment: func(ctx context.Context, _ string) (ha.Segment, error) {
+	s, log := server(t, Config{SilentClient: 50 * time.Millisecond}, rows{segment: func(ctx context.Context, _ string) (ha.Segment, error) {
 		close(arrived)
 		<-ctx.Done()
 		defer close(released)
@@ -150,6 +150,30 @@ func TestAClientThatGoesAway(t *testing.T) {
 	s.Close() // waits for the request's end
 	if text := log.String(); strings.Contains(text, "level=ERROR") || strings.Contains(text, "level=WARN") || !strings.Contains(text, "a client went away") {
 		t.Error(text)
+	}
+}
+
+// A client that closes its sending side when it has asked is answered.
+func TestAClientThatOnlyListens(t *testing.T) {
+	arrived, half := make(chan struct{}), make(chan struct{})
+	s, log := server(t, Config{}, rows{segment: func(ctx context.Context, id string) (ha.Segment, error) {
+		close(arrived)
+		<-half
+		select {
+		case <-ctx.Done():
+			return ha.Segment{}, &ha.UnavailableError{What: "database", Err: ctx.Err()}
+		case <-time.After(300 * time.Millisecond): // nothing is to happen
+			return ha.Segment{UUID: id, Name: "rack"}, nil
+		}
+	}})
+	conn := dial(t, s, "GET /v1/segments/"+noteID+" HTTP/1.1\r\nHost: x\r\nX-Auth-Token: admin\r\n\r\n")
+	<-arrived
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	close(half)
+	if status, body := answer(t, conn); status != http.StatusOK || !strings.Contains(body, "rack") {
+		t.Errorf("%d %s\n%s", status, body, log)
 	}
 }
 

@@ -48,7 +48,7 @@ func (a *api) serveV1(w http.ResponseWriter, r *http.Request) {
 	if global := r.Header.Get(requestIDHeader); requestID.MatchString(global) {
 		c.global = global
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.RequestTimeout)
+	ctx, cancel := a.outlast(r.Context())
 	defer cancel()
 	c.ctx = ha.WithRequestID(ctx, c.outward())
 
@@ -67,6 +67,22 @@ func (a *api) serveV1(w http.ResponseWriter, r *http.Request) {
 		slog.Int("status", rep.status), slog.Duration("took", time.Since(started)), slog.String("request_id", c.id),
 		slog.String("global_request_id", c.global), slog.String("user", c.user.UserID), slog.String("project", c.user.ProjectID),
 		slog.String("remote", r.RemoteAddr))
+}
+
+// outlast bounds a request. A client that closes its sending side after the request looks to net/http as one that is gone, and may wait for
+// its answer all the same: what it asked for goes on for a while. Whoever is gone loses nothing by that, and costs one request.
+func (a *api) outlast(client context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(client), a.cfg.RequestTimeout)
+	stop := context.AfterFunc(client, func() {
+		wait := time.NewTimer(a.cfg.SilentClient)
+		defer wait.Stop()
+		select {
+		case <-wait.C:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() { stop(); cancel() }
 }
 
 // outward is the request id that other services see.

@@ -68,3 +68,26 @@ func dropClaim(ctx context.Context, tx bun.Tx, c ha.DropClaim) error {
 		c.HostUUID, c.What, c.Reason, rules.Name(c.Detail))
 	return err
 }
+
+// inheritQuery finds what recoveries still hold in Nova under the name of hosts that were deleted. Indexes: uniq_host0name0deleted, uniq_claims0what.
+const inheritQuery = `SELECT c.* FROM hosts AS h JOIN claims AS c ON c.host_uuid = h.uuid AND c.reason = 'recovery' AND c.what IN ('forced_down', 'disabled', 'order')
+ WHERE h.name = ? AND h.deleted <> 0 ORDER BY c.id`
+
+// inherit hands what salvor holds of a deleted host on to h, which was registered under its name, and has it taken back: else the next
+// recovery would find it in Nova, and take it for somebody else's.
+func (s *Store) inherit(ctx context.Context, tx bun.Tx, h ha.Host, now time.Time) error {
+	var rows []claimRow
+	if err := tx.NewRaw(inheritQuery, h.Name).Scan(ctx, &rows); err != nil || len(rows) == 0 {
+		return err
+	}
+	for _, c := range claimsFrom(rows) {
+		if _, err := changed(ctx, tx, "DELETE FROM claims WHERE id = ?", c.ID); err != nil {
+			return err
+		}
+		c.HostUUID = h.UUID
+		if err := s.putClaim(ctx, tx, c, now); err != nil {
+			return err
+		}
+	}
+	return s.startUnit(ctx, tx, ha.Work{Kind: ha.UnitTakeBack, Key: ha.UnitTakeBack.Key(h.UUID), HostUUID: h.UUID, SegmentUUID: h.SegmentUUID})
+}

@@ -100,7 +100,7 @@ func (s *Store) findHost(ctx context.Context, missing error, where string, args 
 	}
 }
 
-// CreateHost stores h in a live segment. One with its uuid that is already there is the caller's own, whose answer was lost.
+// CreateHost stores h in a live segment; what salvor still holds of a deleted host of its name is its own from then on. One with its uuid that is already there is the caller's own, whose answer was lost.
 func (s *Store) CreateHost(ctx context.Context, h ha.Host) (ha.Host, error) {
 	var row hostRow
 	err := s.write(ctx, "creating a host", func(ctx context.Context, tx bun.Tx) error {
@@ -120,6 +120,9 @@ func (s *Store) CreateHost(ctx context.Context, h ha.Host) (ha.Host, error) {
 			if err := s.putClaim(ctx, tx, rules.OperatorClaim(h.UUID), now); err != nil {
 				return err
 			}
+		}
+		if err := s.inherit(ctx, tx, h, now); err != nil {
+			return err
 		}
 		return s.tellOfHost(ctx, tx, now, ha.ActionCreate, row.host())
 	}, func(ctx context.Context) (bool, error) {

@@ -1,7 +1,9 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/store/rules"
@@ -82,6 +84,7 @@ func (s *Store) CreateHost(ctx context.Context, h ha.Host) (made ha.Host, err er
 		if h.OnMaintenance {
 			t.putClaim(rules.OperatorClaim(h.UUID))
 		}
+		t.inherit(h)
 		made = h
 		t.tellOfHost(ha.ActionCreate, h)
 		return nil
@@ -90,6 +93,26 @@ func (s *Store) CreateHost(ctx context.Context, h ha.Host) (made ha.Host, err er
 		return ha.Host{}, s.tellFailed(ha.Event{Action: ha.ActionCreate, Host: &h}, err)
 	}
 	return made, s.told(nil)
+}
+
+// inherit hands what recoveries still hold of deleted hosts of that name on to h.
+func (t *tx) inherit(h ha.Host) {
+	var held []ha.Claim
+	for _, c := range t.claims {
+		if of := t.hosts[c.HostUUID]; of != nil && of.deletedAt != nil && of.Name == h.Name && c.Reason == ha.ReasonRecovery &&
+			(c.What == ha.WhatForcedDown || c.What == ha.WhatDisabled || c.What == ha.WhatOrder) {
+			held = append(held, *c)
+		}
+	}
+	slices.SortFunc(held, func(a, b ha.Claim) int { return cmp.Compare(a.ID, b.ID) })
+	for _, c := range held {
+		t.dropClaim(ha.DropClaim{HostUUID: c.HostUUID, What: c.What, Reason: c.Reason, Detail: c.Detail})
+		c.HostUUID = h.UUID
+		t.putClaim(c)
+	}
+	if len(held) > 0 {
+		t.startUnit(ha.Work{Kind: ha.UnitTakeBack, Key: ha.UnitTakeBack.Key(h.UUID), HostUUID: h.UUID, SegmentUUID: h.SegmentUUID})
+	}
 }
 
 // UpdateHost changes a live host that is not in use, and the claims to its maintenance.

@@ -62,8 +62,9 @@ func (a *api) fault(c *call, err error) reply {
 
 // asAsked gives the ids in a refusal the spelling that the client used: objects are looked up by the stored one.
 func (c *call) asAsked(err error) error {
-	spelling := func(id string) string {
-		for _, asked := range c.params {
+	spelling := func(id string, of ...string) string {
+		for _, name := range of {
+			asked := c.params[name]
 			if stored, ok := ha.CanonicalUUID(asked); ok && stored == id {
 				return asked
 			}
@@ -75,11 +76,11 @@ func (c *call) asAsked(err error) error {
 	switch {
 	case errors.As(err, &missing):
 		told := *missing
-		told.ID, told.Under = spelling(told.ID), spelling(told.Under)
+		told.ID, told.Under = spelling(told.ID, "id", "segment_id", "notification_id"), spelling(told.Under, "segment_id", "notification_id")
 		return &told
 	case errors.As(err, &inUse):
 		told := *inUse
-		told.ID = spelling(told.ID)
+		told.ID = spelling(told.ID, "id")
 		return &told
 	default:
 		return err

@@ -123,7 +123,7 @@ func (r *reader) flag(name string) *bool {
 		on = true
 	case "0", "f", "false", "off", "n", "no":
 	default:
-		r.fail("Invalid value for %s: Unrecognized value %s, acceptable values are: %s", name, repr(s), flagWords)
+		r.fail("Invalid value for %s: Unrecognized value '%s', acceptable values are: %s", name, cut(s), flagWords)
 	}
 	return &on
 }

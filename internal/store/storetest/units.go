@@ -135,6 +135,27 @@ func registeredAgain(f *fixture) {
 	}
 }
 
+// spareAgain: a spare that was used, and is made one again, is the next recovery's to give back as it found it.
+func spareAgain(f *fixture) {
+	yes := true
+	spare := ha.Host{}
+	for i := range 2 {
+		h, n, l := f.incident()
+		if i == 0 {
+			spare = f.host(f.segment().UUID)
+		}
+		f.load(l)
+		f.commit(l, ha.PutClaim{Claim: ha.Claim{HostUUID: spare.UUID, What: ha.WhatEnabled, Reason: ha.ReasonRecovery, WorkID: l.WorkID}},
+			ha.PutClaim{Claim: ha.Claim{HostUUID: spare.UUID, What: ha.WhatReserved, Reason: ha.ReasonRecovery, Prior: "true", WorkID: l.WorkID}})
+		if claims := f.load(l).Claims; len(claims) != 2 || claims[0].WorkID != l.WorkID {
+			f.Fatalf("use %d of the spare: the recovery of %s has the claims %+v", i+1, h.Name, claims)
+		}
+		f.end(l, n, ha.StatusFinished)
+		_, err := f.UpdateHost(f.ctx, spare.SegmentUUID, spare.UUID, ha.HostPatch{Reserved: &yes})
+		f.must(err)
+	}
+}
+
 // peers is what the brake counts.
 func peers(f *fixture) {
 	h, _, l := f.incident()

@@ -102,7 +102,7 @@ func TestEveryOptionArrives(t *testing.T) {
 		{"plan.Rules", rules(c), nil},
 		{"nova.Config", novaConfig(c), []string{"Observe", "Trace"}},
 		{"keystone.Config", keystoneConfig(c), []string{"CacheSize"}},
-		{"api.Config", apiConfig(c), []string{"Log", "HealthDisabled", "RequestTimeout"}},
+		{"api.Config", apiConfig(c), []string{"Log", "HealthDisabled", "RequestTimeout", "SilentClient"}},
 		{"api.CORS", apiConfig(c).CORS, nil},
 		{"store.Config", storeConfig(c, syncReads), []string{"LockWait", "CallFor", "RetryFor", "Wrap", "Announce"}},
 	}

@@ -92,7 +92,20 @@ func post(c *testkit.Caller, host string) error {
 // statement is one that salvor issued.
 type statement struct {
 	text  string
+	args  []any
 	query bool // its rows were asked for
+}
+
+// fresh is the statement of another report.
+func (s statement) fresh(other *strings.Replacer) (text string, args []any) {
+	args = make([]any, len(s.args))
+	for i, a := range s.args {
+		args[i] = a
+		if told, ok := a.(string); ok {
+			args[i] = other.Replace(told)
+		}
+	}
+	return other.Replace(s.text), args
 }
 
 // replay carries the statements out in one transaction, and reads what they answer.
@@ -103,14 +116,14 @@ func replay(ctx context.Context, pool *sql.DB, tape []statement, fresh *strings.
 	}
 	defer func() { _ = tx.Rollback() }()
 	for _, s := range tape {
-		text := fresh.Replace(s.text)
+		text, args := s.fresh(fresh)
 		if !s.query {
-			if _, err := tx.ExecContext(ctx, text); err != nil {
+			if _, err := tx.ExecContext(ctx, text, args...); err != nil {
 				return err
 			}
 			continue
 		}
-		rows, err := tx.QueryContext(ctx, text)
+		rows, err := tx.QueryContext(ctx, text, args...)
 		if err != nil {
 			return err
 		}
@@ -159,12 +172,17 @@ func (r *recorder) record(f func() error) ([]statement, error) {
 	return r.tape, err
 }
 
-func (r *recorder) hear(text string, query bool) {
+func (r *recorder) hear(text string, args []driver.NamedValue, query bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.on {
-		r.tape = append(r.tape, statement{text, query})
+	if !r.on {
+		return
 	}
+	s := statement{text: text, query: query}
+	for _, a := range args {
+		s.args = append(s.args, a.Value)
+	}
+	r.tape = append(r.tape, s)
 }
 
 type recordedConnector struct {
@@ -197,11 +215,11 @@ type recordedConn struct {
 }
 
 func (c recordedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	c.r.hear(query, false)
+	c.r.hear(query, args, false)
 	return c.session.ExecContext(ctx, query, args)
 }
 
 func (c recordedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	c.r.hear(query, true)
+	c.r.hear(query, args, true)
 	return c.session.QueryContext(ctx, query, args)
 }

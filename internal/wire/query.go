@@ -132,11 +132,11 @@ func (r *reader) flag(name string) *bool {
 func (r *reader) page(sorts map[string]ha.Field) ha.Page {
 	p := ha.Page{Limit: r.limit()}
 	r.count("page_size") // validated, otherwise unused: salvor sends no links
-	if p.Limit == 0 {
-		return p // of nothing neither the order nor what is before it is looked at
-	}
 	p.Marker = r.marker()
 	p.Sort = r.sort(sorts)
+	if p.Limit == 0 {
+		p.Marker = "" // nothing comes after it, whether it is there or not
+	}
 	return p
 }
 

@@ -17,7 +17,7 @@ import (
 const (
 	ciSeeds  = 12
 	requests = 200
-	ciTime   = 40 * time.Second
+	ciTime   = 25 * time.Second
 	shown    = 12 // differences in full; SHOW: another number
 )
 

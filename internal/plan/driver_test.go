@@ -34,6 +34,8 @@ type world struct {
 	fencing  bool
 	owner    int // counts takeovers: what came for a former owner is lost
 
+	slow time.Duration // how much longer than usual a look takes
+
 	agenda  []*item
 	seq     int
 	wake    time.Time

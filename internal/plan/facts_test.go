@@ -37,7 +37,7 @@ func (w *world) look(l plan.Look) {
 		w.asked[l] = w.now
 		w.looked[string(l.Kind)]++
 		put := w.answer(l)
-		w.plan(50*time.Millisecond, true, func() {
+		w.plan(50*time.Millisecond+w.slow, true, func() {
 			if w.owner == owner {
 				delete(w.pending, l)
 				put()
@@ -57,20 +57,20 @@ func (w *world) answer(l plan.Look) func() {
 	f := &w.facts
 	switch l.Kind {
 	case plan.LookServices:
-		s := seen(slices.Clone(w.services), began, err)
+		s := seen(slices.Clone(w.services), began, w.slow, err)
 		return func() { f.Services = s(f.Services) }
 	case plan.LookServers:
-		s := seen(w.on(failedHost), began, err)
+		s := seen(w.on(failedHost), began, w.slow, err)
 		return func() {
 			if f.Servers = s(f.Servers); err == nil {
 				f.Lists++
 			}
 		}
 	case plan.LookMigrations:
-		s := seen(slices.Clone(w.migrations), began, err)
+		s := seen(slices.Clone(w.migrations), began, w.slow, err)
 		return func() { f.Migrations = s(f.Migrations) }
 	case plan.LookAggregates:
-		s := seen(slices.Clone(w.aggregates), began, err)
+		s := seen(slices.Clone(w.aggregates), began, w.slow, err)
 		return func() { f.Aggregates = s(f.Aggregates) }
 	case plan.LookServer:
 		var one ha.Server
@@ -79,26 +79,26 @@ func (w *world) answer(l plan.Look) func() {
 		} else if err == nil {
 			err = gone("Instance " + l.ID + " could not be found.")
 		}
-		s := seen(one, began, err)
+		s := seen(one, began, w.slow, err)
 		return func() { f.Server = with(f.Server, l.ID, s) }
 	case plan.LookActions:
-		s := seen(slices.Clone(w.actions[l.ID]), began, err)
+		s := seen(slices.Clone(w.actions[l.ID]), began, w.slow, err)
 		return func() { f.Actions = with(f.Actions, l.ID, s) }
 	default:
-		s := seen(slices.Clone(w.providers[l.ID]), began, err)
+		s := seen(slices.Clone(w.providers[l.ID]), began, w.slow, err)
 		return func() { f.Providers = with(f.Providers, l.ID, s) }
 	}
 }
 
 // seen makes a fact of an answer as the engine does: an error keeps the last good value, but "gone" is an answer
 // about one object.
-func seen[T any](value T, began time.Time, err error) func(plan.Seen[T]) plan.Seen[T] {
+func seen[T any](value T, began time.Time, slow time.Duration, err error) func(plan.Seen[T]) plan.Seen[T] {
 	return func(was plan.Seen[T]) plan.Seen[T] {
 		switch {
 		case began.Before(was.At):
 			return was
 		case err == nil || ha.ClassOf(err) == ha.ClassGone && isOne(value):
-			return plan.Seen[T]{Value: value, At: began, Came: began, Err: err, Tried: began}
+			return plan.Seen[T]{Value: value, At: began, Came: began.Add(slow), Err: err, Tried: began}
 		}
 		was.Err, was.Tried = err, began
 		return was

@@ -10,8 +10,12 @@ import (
 // maxSights bounds how much of what one fencing saw is kept as evidence.
 const maxSights = 20
 
-// fenceLook is how old Nova's word may be when a host loses its power by it: the host may have come back since.
-const fenceLook = 2 * time.Second
+// A host that has come back since Nova was asked must not lose its power. fenceLook is how long ago Nova's answer may have come when it
+// does, slowLook how long ago the look may have begun: of what happened on its way an answer may know nothing.
+const (
+	fenceLook = 2 * time.Second
+	slowLook  = 10 * time.Second
+)
 
 func fenceKey(host string) string { return "fence:" + host }
 
@@ -47,9 +51,13 @@ func (t *turn) fence(a answer) answer {
 	}
 	key := fenceKey(host)
 	due := !t.acting[key] && !t.Now.Before(t.Memory.NotBefore[key])
-	if due && t.Now.Sub(t.Facts.Services.until()) > fenceLook {
+	if seen := t.Facts.Services; due && (t.Now.Sub(seen.until()) > fenceLook || t.Now.Sub(seen.At) > slowLook) {
 		t.look(LookServices, "")
 		t.wakeAt(t.Now.Add(time.Second))
+		if took := seen.until().Sub(seen.At); took > slowLook-fenceLook {
+			return a.wait("Nova took %s to list its services: %s may have come back meanwhile, and is not fenced by an answer that begins more than %s ago. "+
+				"If you know that it is off: salvor host confirm-off %[2]s --reason WHY", took.Round(100*time.Millisecond), host, slowLook)
+		}
 		a.verdict = asks
 		return a
 	}

@@ -139,7 +139,7 @@ func (t *turn) gateNova() answer {
 	if s.Err != nil {
 		return a.wait("Nova does not answer: %s", ha.TextOf(s.Err))
 	}
-	if s.At.IsZero() || t.Now.Sub(s.At) > 10*time.Second {
+	if s.At.IsZero() || t.Now.Sub(s.until()) > 10*time.Second { // a slow answer is one
 		a.verdict = asks
 		return a
 	}

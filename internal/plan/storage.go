@@ -325,12 +325,12 @@ func (s *storage) digest(o ha.Outcome) {
 		s.resetEnded(o)
 	case ha.ActFence:
 		s.outcome(o)
-		s.rec.Proof, s.rec.ProofText = ha.ProofNone, "no answer"
-		if o.Fence != nil {
-			s.rec.ProofText = o.Fence.Text
-			if o.Fence.Off {
-				s.rec.Proof, s.rec.ProofAt = ha.ProofFenced, o.At
-			}
+		if o.Fence == nil { // it was not sent, or cut short: that says nothing of the host
+			return
+		}
+		s.rec.Proof, s.rec.ProofText = ha.ProofNone, o.Fence.Text
+		if o.Fence.Off {
+			s.rec.Proof, s.rec.ProofAt = ha.ProofFenced, o.At
 		}
 	default:
 		s.outcome(o)

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,10 @@ func TestStorageEvacuatesOnlyAHostThatWasSeenOff(t *testing.T) {
 		t.Fatalf("before it was fenced: %+v", d)
 	}
 	fence := ha.Act{Key: "fence:" + failedHost, Kind: ha.ActFence, Host: failedHost}
+	v.Results = []ha.Outcome{{Act: fence, At: v.Now, Err: &ha.CloudError{Class: ha.ClassNotSent}}}
+	if said := fmt.Sprintf("%+v", plan.Storage(v).Changes); strings.Contains(said, "could not be fenced") {
+		t.Errorf("not sent, and told as a failure of the controller: %s", said)
+	}
 	v.Results = []ha.Outcome{{Act: fence, At: v.Now, Fence: &ha.FenceResult{Text: "no answer"}, Err: &ha.CloudError{Class: ha.ClassRefused}}}
 	if files(plan.Storage(v)) {
 		t.Error("filed though nothing has seen it off")

@@ -167,6 +167,36 @@ func TestLostCommit(t *testing.T) {
 	})
 }
 
+// A commit whose context ends before it is sent is not made later by whoever uses the connection next, and holds no row meanwhile.
+func TestUnsentCommit(t *testing.T) {
+	servers(t, func(t *testing.T, url string, open func(*testing.T, store.Config) *store.Store) {
+		b := newBench(t, url, open)
+		unsent := func(seq int64, status ha.Status) error {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			b.spy.once(func(commit, _ func() error) error {
+				cancel()
+				return commit()
+			})
+			_, err := b.Commit(ctx, b.lease, ha.SetNotification{UUID: b.note.UUID, Status: status}, note(seq))
+			return err
+		}
+		err := unsent(1, ha.StatusError)
+		_, next := b.Commit(t.Context(), b.lease, note(2))
+		b.must(next)
+		if made := b.status() == ha.StatusError; made != (err == nil) {
+			t.Errorf("a commit that ended with %v was made: %v", err, made)
+		}
+		_ = unsent(3, ha.StatusRunning)
+		began := time.Now()
+		_, err = b.other.Commit(t.Context(), b.lease, note(4))
+		b.must(err)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("another process waited %s for a row of a commit that was not sent", took)
+		}
+	})
+}
+
 // The commit that gives a unit up is found too, although its owner is no longer in the row.
 func TestLostGoodbye(t *testing.T) {
 	servers(t, func(t *testing.T, url string, open func(*testing.T, store.Config) *store.Store) {

@@ -260,7 +260,7 @@ func (t mysqlTx) Commit() error {
 		return nil
 	}
 	_, err := t.c.ExecContext(t.ctx, "COMMIT", nil)
-	return err
+	return t.over(err)
 }
 
 func (t mysqlTx) Rollback() error {
@@ -271,5 +271,13 @@ func (t mysqlTx) Rollback() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), nodeTimeout)
 	defer cancel()
 	_, err := t.c.session.ExecContext(ctx, "ROLLBACK", nil)
+	return t.over(err)
+}
+
+// over gives the connection up unless the transaction is known to have ended: the next one's BEGIN would commit what is left of it.
+func (t mysqlTx) over(err error) error {
+	if err != nil {
+		t.c.cutter.cut = true
+	}
 	return err
 }

@@ -56,7 +56,9 @@ func (s *pgSession) Close() error {
 }
 
 func (s *pgSession) Ping(ctx context.Context) error { return s.conn.Ping(ctx) }
-func (s *pgSession) IsValid() bool                  { return !s.conn.IsClosed() }
+
+// IsValid refuses to pool a connection inside a transaction, such as one whose COMMIT was not sent: it would hold its rows until it is used.
+func (s *pgSession) IsValid() bool { return !s.conn.IsClosed() && s.conn.TxStatus() == 'I' }
 
 // ResetSession refuses a connection that is closed or was left inside a transaction.
 func (s *pgSession) ResetSession(ctx context.Context) error {

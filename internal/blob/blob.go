@@ -50,14 +50,15 @@ func Decide(w ha.BlobWork, r Rules, now time.Time, newID func() string) Decision
 	p := newPass(w, r, now, newID)
 	changes := p.unheard(w)
 	plans := make([]ha.Change, len(w.Due))
-	for _, i := range p.turns(w.Due) {
+	told, placed := p.turns(w.Due)
+	for _, i := range placed {
 		if c, write := p.blob(w.Due[i], true); write {
 			plans[i] = c
 		}
 	}
-	for _, c := range plans { // their copies are made in this order
-		if c != nil {
-			changes = append(changes, c)
+	for _, i := range told {
+		if plans[i] != nil {
+			changes = append(changes, plans[i])
 		}
 	}
 	seen := map[string]bool{}
@@ -76,25 +77,30 @@ func Decide(w ha.BlobWork, r Rules, now time.Time, newID func() string) Decision
 	return Decision{Changes: append(changes, ha.SetSweep{Cursor: w.Cursor}), Busy: busy}
 }
 
-// turns is the order in which blobs are decided. Who needs it most comes first where the limits let some wait; where all may begin the largest is
-// given its place first, so that all hosts get equal shares.
-func (p *pass) turns(due []ha.BlobState) []int {
-	order := make([]int, len(due))
+// turns says in which order the blobs' copies are made, who needs it most first, and in which they are given their places: so as well, but of those
+// that need it as much the largest first where the limits let all begin. All hosts get equal shares then.
+func (p *pass) turns(due []ha.BlobState) (told, placed []int) {
+	told, copies := make([]int, len(due)), make([]int, len(due))
 	missing, places := 0, 0
 	for i, b := range due {
-		order[i] = i
 		o := one{pass: p, BlobState: b}
-		missing += max(0, b.WantCopies-o.copies())
+		told[i], copies[i] = i, o.copies()
+		missing += max(0, b.WantCopies-copies[i])
 	}
 	for _, h := range p.order {
 		if h.takes() {
 			places += max(0, p.rules.PerTarget-h.to)
 		}
 	}
-	if !p.crowded && missing <= min(places, p.rules.Total-p.running) {
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(due[b].Size, due[a].Size) })
+	need := func(a, b int) int {
+		return cmp.Or(cmp.Compare(copies[a], copies[b]), compareBool(!due[a].InUse, !due[b].InUse))
 	}
-	return order
+	slices.SortStableFunc(told, need)
+	placed = slices.Clone(told)
+	if !p.crowded && missing <= min(places, p.rules.Total-p.running) {
+		slices.SortStableFunc(placed, func(a, b int) int { return cmp.Or(need(a, b), cmp.Compare(due[b].Size, due[a].Size)) })
+	}
+	return told, placed
 }
 
 // pass is the state of one pass: what each host has left.

@@ -352,3 +352,48 @@ func TestEqualShares(t *testing.T) {
 		t.Errorf("first are %s", order)
 	}
 }
+
+// TestTheLastCopyComesFirst: neither size nor what the catalogue counted last lets a blob with more copies go before one with fewer; among those
+// with as many, what is in use comes first.
+func TestTheLastCopyComesFirst(t *testing.T) {
+	blob := func(uuid string, size int64, counted int, hosts ...string) ha.BlobState {
+		b := blobOf(3)
+		b.UUID, b.Size, b.Copies = uuid, size, counted
+		for i, h := range hosts {
+			b.Locations = append(b.Locations, loc(int64(i), h, ha.LocationPresent))
+		}
+		return b
+	}
+	used := func(b ha.BlobState) ha.BlobState { b.InUse = true; return b }
+	abroad := []ha.BlobHost{at("a"), at("b"), at("d"), at("gone", silent(2*time.Hour)), at("z", free(500))}
+	for i := range 3 {
+		abroad[i].Free = 0
+	}
+	four := all
+	four.PerSource = 4
+	for _, c := range []struct {
+		name  string
+		rules Rules
+		hosts []ha.BlobHost
+		due   []ha.BlobState
+		want  string
+	}{
+		{"there is room for one of two", all, abroad, []ha.BlobState{blob("lone", 400, 1, "a"), blob("big", 500, 2, "a", "b")}, "[lone]"},
+		{"the source gives four", four, []ha.BlobHost{at("a"), at("quiet", silent(10*time.Minute)), at("z")}, []ha.BlobState{
+			blob("lone", 10, 1, "a"), blob("b1", 500, 2, "a", "quiet"), blob("b2", 500, 2, "a", "quiet"), blob("b3", 500, 2, "a", "quiet"), blob("b4", 500, 2, "a", "quiet"),
+		}, "[lone b1 b2 b3]"},
+		{"as many, one is in use", all, abroad, []ha.BlobState{used(blob("used", 400, 2, "a", "b")), blob("big", 500, 2, "a", "b")}, "[used]"},
+		{"a host is away since they were counted", all, abroad, []ha.BlobState{blob("two", 400, 2, "a", "b"), blob("one", 300, 3, "d", "gone")}, "[one]"},
+		{"and all may begin", all, append([]ha.BlobHost{at("y")}, abroad[:4]...), []ha.BlobState{blob("two", 400, 2, "a", "b"), blob("one", 300, 3, "d", "gone")}, "[one two]"},
+	} {
+		var began []string
+		for _, ch := range Decide(ha.BlobWork{Hosts: c.hosts, Due: c.due}, c.rules, now, func() string { return "t" }).Changes {
+			if p, is := ch.(ha.PlanBlob); is && len(p.Start) > 0 {
+				began = append(began, p.BlobUUID)
+			}
+		}
+		if fmt.Sprint(began) != c.want {
+			t.Errorf("%s: %s are copied, want %s", c.name, began, c.want)
+		}
+	}
+}

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -102,11 +104,17 @@ func (c Config) compile() (projectID *regexp.Regexp, prefix *url.URL, err error)
 // headerTimeout bounds how long a client may take to send its headers.
 const headerTimeout = 10 * time.Second
 
+// stopKey is where a request's context has what ends when its server begins to stop.
+type stopKey struct{}
+
 // NewServer returns a server for the handler with the limits of the configuration. The caller listens and shuts it down.
 func NewServer(cfg Config, h http.Handler) *http.Server {
 	cfg = cfg.withDefaults()
-	return &http.Server{
+	stopping, stop := context.WithCancel(context.Background())
+	base := context.WithValue(context.Background(), stopKey{}, stopping)
+	s := &http.Server{
 		Handler:           h,
+		BaseContext:       func(net.Listener) context.Context { return base },
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       cfg.RequestTimeout,
 		WriteTimeout:      2 * cfg.RequestTimeout, // reading the body, then the work
@@ -114,4 +122,6 @@ func NewServer(cfg Config, h http.Handler) *http.Server {
 		MaxHeaderBytes:    cfg.MaxHeader,
 		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 	}
+	s.RegisterOnShutdown(stop)
+	return s
 }

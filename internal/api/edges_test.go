@@ -232,3 +232,39 @@ func pageOf(t *testing.T, body []byte) string {
 	}
 	return b.String() + strconv.FormatBool(got.Recovery.Earlier)
 }
+
+// A request that is still under way when the patience of a stop is at its end is cut off, however long a silent client would be waited for; until
+// then it goes on.
+func TestAServerThatStops(t *testing.T) {
+	arrived, going, released := make(chan struct{}), make(chan bool), make(chan struct{})
+	s, _ := server(t, Config{SilentClient: 10 * time.Second}, rows{segment: func(ctx context.Context, _ string) (ha.Segment, error) {
+		defer close(released)
+		close(arrived)
+		<-going
+		going <- ctx.Err() == nil
+		<-ctx.Done()
+		return ha.Segment{}, ctx.Err()
+	}})
+	dial(t, s, "GET /v1/segments/"+noteID+" HTTP/1.1\r\nHost: x\r\nX-Auth-Token: admin\r\n\r\n")
+	<-arrived
+	patience, end := context.WithCancel(t.Context())
+	shut := make(chan error)
+	go func() { shut <- s.Config.Shutdown(patience) }()
+	<-s.Config.BaseContext(s.Listener).Value(stopKey{}).(context.Context).Done()
+	going <- true
+	if !<-going {
+		t.Error("the request is cut off when the stop begins")
+	}
+	end()
+	if err := <-shut; !errors.Is(err, context.Canceled) {
+		t.Errorf("the stop ended with %v", err)
+	}
+	if err := s.Config.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-released:
+	case <-time.After(5 * time.Second):
+		t.Error("the request goes on after the server was closed")
+	}
+}

@@ -70,10 +70,16 @@ func (a *api) serveV1(w http.ResponseWriter, r *http.Request) {
 }
 
 // outlast bounds a request. A client that closes its sending side after the request looks to net/http as one that is gone, and may wait for
-// its answer all the same: what it asked for goes on for a while. Whoever is gone loses nothing by that, and costs one request.
+// its answer all the same: what it asked for goes on for a while. Whoever is gone loses nothing by that, and costs one request. A server that
+// is closed at the end of its stop looks so too: once that has begun nothing goes on.
 func (a *api) outlast(client context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(client), a.cfg.RequestTimeout)
+	stopping, known := client.Value(stopKey{}).(context.Context) // not of a handler that another server has
 	stop := context.AfterFunc(client, func() {
+		if known && stopping.Err() != nil {
+			cancel()
+			return
+		}
 		wait := time.NewTimer(a.cfg.SilentClient)
 		defer wait.Stop()
 		select {

@@ -63,6 +63,7 @@ func (u *Unit) apply(c Change) {
 		u.Segment.Touch++
 	case Reserve:
 		u.setReservedFor(c.HostUUID, u.ID)
+		u.Claims = slices.DeleteFunc(slices.Clone(u.Claims), func(h Claim) bool { return c.Ends(h, u.ID) })
 	case Free:
 		u.setReservedFor(c.HostUUID, 0)
 	case SetEpisode, PutRun, PutItem:

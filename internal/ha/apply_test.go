@@ -1,6 +1,7 @@
 package ha
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -83,6 +84,21 @@ func TestApplyClaims(t *testing.T) {
 	u.Apply(DropClaim{HostUUID: "h", What: WhatDisabled, Reason: ReasonRecovery, Detail: "d1"}, DropClaim{HostUUID: "h", What: WhatReserved})
 	if len(u.Claims) != 4 {
 		t.Errorf("one dropped, one that was not there; got %+v", u.Claims)
+	}
+}
+
+// Reserved, a spare carries no claims of an earlier recovery's use of it.
+func TestApplyReserve(t *testing.T) {
+	earlier := func(host string, w What, r Reason) Claim { return Claim{HostUUID: host, What: w, Reason: r, WorkID: 1} }
+	u := Unit{Work: Work{ID: 2}, Peers: []Peer{{Host: Host{UUID: "h"}}}, Claims: []Claim{
+		earlier("h", WhatEnabled, ReasonRecovery), earlier("h", WhatAggregate, ReasonRecovery), earlier("h", WhatReserved, ReasonRecovery),
+		earlier("h", WhatDisabled, ReasonRecovery), earlier("h", WhatEnabled, ReasonStorage), earlier("other", WhatEnabled, ReasonRecovery),
+	}}
+	before := u.Claims
+	own := Claim{HostUUID: "h", What: WhatEnabled, Reason: ReasonRecovery, WorkID: 2}
+	u.Apply(Reserve{"h"}, PutClaim{own}, Reserve{"h"})
+	if want := append(before[3:6:6], own); !slices.Equal(u.Claims, want) || u.Peers[0].ReservedFor != 2 || before[0].What != WhatEnabled {
+		t.Errorf("claims %+v, want %+v; before %+v", u.Claims, want, before)
 	}
 }
 

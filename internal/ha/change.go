@@ -1,6 +1,9 @@
 package ha
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Change is one state-to-state change that the owner of a unit writes. Store.Commit applies all changes of a call in one
 // transaction behind the fence, or none. Applying one twice gives the same rows.
@@ -79,11 +82,20 @@ type TouchSegment struct {
 type GiveWay struct{ HostUUID string }
 
 // Reserve claims a reserved host for this unit if it is reserved, not on maintenance and not another unit's, else the
-// commit fails with ErrTaken. Free ends the claim, if it is this unit's.
+// commit fails with ErrTaken. What earlier recoveries have kept of their use of it is dropped (Ends): what this one changes
+// is its own to undo. Free ends the claim, if it is this unit's.
 type (
 	Reserve struct{ HostUUID string }
 	Free    struct{ HostUUID string }
 )
+
+// UsesOfSpare are what a recovery changes on a reserved host to use it.
+var UsesOfSpare = []What{WhatEnabled, WhatAggregate, WhatReserved}
+
+// Ends reports whether c is what another unit than this one has kept of its use of the host.
+func (r Reserve) Ends(c Claim, unit int64) bool {
+	return c.HostUUID == r.HostUUID && c.Reason == ReasonRecovery && c.WorkID != unit && slices.Contains(UsesOfSpare, c.What)
+}
 
 func (SetNotification) change() {}
 func (PutMove) change()         {}

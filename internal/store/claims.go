@@ -69,13 +69,6 @@ func dropClaim(ctx context.Context, tx bun.Tx, c ha.DropClaim) error {
 	return err
 }
 
-// forgetUse drops what an earlier recovery has kept of its use of a host that is a spare again: what the next one changes is its own to undo.
-func forgetUse(ctx context.Context, tx bun.Tx, host string) error {
-	_, err := changed(ctx, tx, "DELETE FROM claims WHERE host_uuid = ? AND reason = ? AND what IN (?, ?, ?)", host, ha.ReasonRecovery,
-		ha.WhatEnabled, ha.WhatAggregate, ha.WhatReserved)
-	return err
-}
-
 // inheritQuery finds what recoveries still hold in Nova under the name of hosts that were deleted. Indexes: uniq_host0name0deleted, uniq_claims0what.
 const inheritQuery = `SELECT c.* FROM hosts AS h JOIN claims AS c ON c.host_uuid = h.uuid AND c.reason = 'recovery' AND c.what IN ('forced_down', 'disabled', 'order')
  WHERE h.name = ? AND h.deleted <> 0 ORDER BY c.id`

@@ -146,8 +146,12 @@ func (c *commit) guard(ctx context.Context, change ha.Change) error {
 		}
 		return err
 	case ha.Reserve:
-		return c.must(ctx, ha.ErrTaken, "UPDATE hosts SET reserved_for = ?, touch = touch + 1 WHERE uuid = ? AND deleted = 0 "+
-			"AND reserved = ? AND on_maintenance = ? AND reserved_for IN (0, ?)", c.row.ID, ch.HostUUID, true, false, c.row.ID)
+		if err := c.must(ctx, ha.ErrTaken, "UPDATE hosts SET reserved_for = ?, touch = touch + 1 WHERE uuid = ? AND deleted = 0 "+
+			"AND reserved = ? AND on_maintenance = ? AND reserved_for IN (0, ?)", c.row.ID, ch.HostUUID, true, false, c.row.ID); err != nil {
+			return err
+		}
+		return c.exec(ctx, "DELETE FROM claims WHERE host_uuid = ? AND reason = ? AND what IN (?) AND work_id <> ?",
+			ch.HostUUID, ha.ReasonRecovery, bun.List(ha.UsesOfSpare), c.row.ID)
 	case ha.Free:
 		return c.exec(ctx, "UPDATE hosts SET reserved_for = 0 WHERE uuid = ? AND reserved_for = ?", ch.HostUUID, c.row.ID)
 	default:

@@ -189,9 +189,6 @@ func (s *Store) UpdateHost(ctx context.Context, segment, uuid string, p ha.HostP
 		default:
 			err = s.clearMaintenance(ctx, tx, h)
 		}
-		if err == nil && h.Reserved && !before.Reserved {
-			err = forgetUse(ctx, tx, uuid)
-		}
 		if err != nil {
 			return err
 		}

@@ -121,6 +121,11 @@ func (t *tx) guard(w *work, change ha.Change) error {
 			return ha.ErrTaken
 		}
 		put(t, &h.ReservedFor, w.ID)
+		for _, claim := range t.claimsOf(c.HostUUID) {
+			if c.Ends(claim, w.ID) {
+				t.dropClaim(ha.DropClaim{HostUUID: claim.HostUUID, What: claim.What, Reason: claim.Reason, Detail: claim.Detail})
+			}
+		}
 	case ha.Free:
 		if h := t.hosts[c.HostUUID]; h != nil && h.ReservedFor == w.ID {
 			put(t, &h.ReservedFor, 0)

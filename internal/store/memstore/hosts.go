@@ -152,9 +152,6 @@ func (s *Store) UpdateHost(ctx context.Context, segment, uuid string, p ha.HostP
 		default:
 			t.clearMaintenance(h)
 		}
-		if h.Reserved && !before.Reserved {
-			t.forgetUse(uuid)
-		}
 		t.tellOfHost(ha.ActionUpdate, h)
 		return nil
 	})
@@ -162,15 +159,6 @@ func (s *Store) UpdateHost(ctx context.Context, segment, uuid string, p ha.HostP
 		return ha.Host{}, s.tellFailed(ha.Event{Action: ha.ActionUpdate, Host: &h}, err)
 	}
 	return h, s.told(nil)
-}
-
-// forgetUse drops what an earlier recovery has kept of its use of a host that is a spare again.
-func (t *tx) forgetUse(host string) {
-	for _, c := range t.claimsOf(host) {
-		if c.Reason == ha.ReasonRecovery && (c.What == ha.WhatEnabled || c.What == ha.WhatAggregate || c.What == ha.WhatReserved) {
-			t.dropClaim(ha.DropClaim{HostUUID: c.HostUUID, What: c.What, Reason: c.Reason, Detail: c.Detail})
-		}
-	}
 }
 
 // claimsOf are the claims on a host.

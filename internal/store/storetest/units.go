@@ -135,24 +135,39 @@ func registeredAgain(f *fixture) {
 	}
 }
 
-// spareAgain: a spare that was used, and is made one again, is the next recovery's to give back as it found it.
+// spareAgain: a spare that was used and made one again, or could not be given back, is the next recovery's to give back as it found it.
 func spareAgain(f *fixture) {
 	yes := true
-	spare := ha.Host{}
-	for i := range 2 {
+	var spare ha.Host
+	for i, used := range []bool{false, true, true} {
 		h, n, l := f.incident()
 		if i == 0 {
 			spare = f.host(f.segment().UUID)
+			_, err := f.UpdateHost(f.ctx, spare.SegmentUUID, spare.UUID, ha.HostPatch{Reserved: &yes})
+			f.must(err)
+		}
+		claim := func(w ha.What, detail string) ha.Change {
+			return ha.PutClaim{Claim: ha.Claim{HostUUID: spare.UUID, What: w, Reason: ha.ReasonRecovery, Detail: detail, WorkID: l.WorkID}}
 		}
 		f.load(l)
-		f.commit(l, ha.PutClaim{Claim: ha.Claim{HostUUID: spare.UUID, What: ha.WhatEnabled, Reason: ha.ReasonRecovery, WorkID: l.WorkID}},
-			ha.PutClaim{Claim: ha.Claim{HostUUID: spare.UUID, What: ha.WhatReserved, Reason: ha.ReasonRecovery, Prior: "true", WorkID: l.WorkID}})
-		if claims := f.load(l).Claims; len(claims) != 2 || claims[0].WorkID != l.WorkID {
-			f.Fatalf("use %d of the spare: the recovery of %s has the claims %+v", i+1, h.Name, claims)
+		f.commit(l, ha.Reserve{HostUUID: spare.UUID}, claim(ha.WhatEnabled, ""), claim(ha.WhatAggregate, "1"))
+		f.commit(l, ha.Reserve{HostUUID: spare.UUID}) // again: its own stay
+		want := 2
+		if used {
+			want = 3
+			f.commit(l, claim(ha.WhatReserved, ""), ha.SetHost{UUID: spare.UUID, Reserved: ptr(false)}, ha.Free{HostUUID: spare.UUID})
+		} else {
+			f.commit(l, ha.Free{HostUUID: spare.UUID})
+		}
+		claims := f.load(l).Claims
+		if len(claims) != want {
+			f.Fatalf("use %d of the spare: the recovery of %s has the claims %+v, want %d", i+1, h.Name, claims, want)
 		}
 		f.end(l, n, ha.StatusFinished)
-		_, err := f.UpdateHost(f.ctx, spare.SegmentUUID, spare.UUID, ha.HostPatch{Reserved: &yes})
-		f.must(err)
+		if used {
+			_, err := f.UpdateHost(f.ctx, spare.SegmentUUID, spare.UUID, ha.HostPatch{Reserved: &yes})
+			f.must(err)
+		}
 	}
 }
 

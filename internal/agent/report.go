@@ -16,9 +16,11 @@ const (
 	firstPause  = time.Second      // after a report that failed; then twice as long each time
 	lastPause   = 30 * time.Second
 	gather      = 50 * time.Millisecond // changes that come together are told together
-	gatherBusy  = 20                    // times that, while more orders are being carried out: their ends will follow, and each report costs the API its writes
-	ordersWait  = 20 * time.Second      // of a long poll
-	noRoute     = time.Minute           // an API of an older version knows no orders
+	// gatherBusy times that while more orders are being carried out: their ends will follow, and each report costs the API its writes. What an agent
+	// that is busy so says, of its disks too, is up to a second late.
+	gatherBusy = 20
+	ordersWait = 20 * time.Second // of a long poll
+	noRoute    = time.Minute      // an API of an older version knows no orders
 )
 
 // jittered is d, a little shorter or longer: not all agents come at once.

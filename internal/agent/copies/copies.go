@@ -1,10 +1,13 @@
 package copies
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,6 +64,7 @@ type Copies struct {
 	keep  chan struct{} // of copies that have arrived and are made durable
 	check chan struct{}
 	out   chan struct{}
+	past  chan struct{} // of those that are read past the kernel's memory
 
 	served, fetched atomic.Int64 // bytes of blobs since the start
 	open            atomic.Int64 // orders that have not ended
@@ -69,6 +73,7 @@ type Copies struct {
 	ctx   context.Context // of Run; nil before
 	work  sync.WaitGroup
 	jobs  map[string]*job   // by the order's id
+	added uint64            // jobs so far
 	news  map[string]news   // by blob: the last word on each
 	room  chan struct{}     // closed and renewed when news were told
 	locks map[string]*bolts // by blob
@@ -90,7 +95,7 @@ func New(cfg Config) *Copies {
 	}
 	return &Copies{
 		cfg: cfg, store: NewStore(cfg.Dir), in: newLine(cfg.Parallel),
-		keep: make(chan struct{}, keeping*cfg.Parallel), check: make(chan struct{}, 1), out: make(chan struct{}, cfg.Serving),
+		keep: make(chan struct{}, keeping*cfg.Parallel), check: make(chan struct{}, 1), out: make(chan struct{}, cfg.Serving), past: make(chan struct{}, maxPast),
 		jobs: map[string]*job{}, news: map[string]news{}, room: make(chan struct{}), locks: map[string]*bolts{},
 	}
 }
@@ -102,7 +107,7 @@ const drained = 3 * time.Second
 func (c *Copies) Run(ctx context.Context) {
 	c.mu.Lock()
 	c.ctx = ctx
-	for _, j := range c.jobs {
+	for _, j := range slices.SortedFunc(maps.Values(c.jobs), func(a, b *job) int { return cmp.Compare(a.nth, b.nth) }) {
 		c.begin(j)
 	}
 	c.mu.Unlock()
@@ -164,6 +169,8 @@ func (c *Copies) add(o wire.AgentOrder) {
 		return // it comes again
 	}
 	j := newJob(o)
+	c.added++
+	j.nth = c.added
 	c.jobs[o.ID] = j
 	if c.ctx != nil {
 		c.begin(j)

@@ -49,6 +49,45 @@ func TestServedFromTheDisk(t *testing.T) {
 	}
 }
 
+// TestManyReaders: however many copies are read by others at a time, only so many take memory of the agent's; the others are served all the same.
+func TestManyReaders(t *testing.T) {
+	const readers = maxPast + 8
+	source := open(t, there, t.TempDir(), func(c *Config) { c.Serving = readers })
+	content := lay(t, source.store.dir, blobA, 16<<20) // more than connections hold
+	f, err := os.Open(source.file(blobA, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	_ = f.Sync()
+	dropCache(f)
+	var bodies []io.Reader
+	for range readers {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, source.url+"/blobs/"+blobA, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Ticket "+ticket(t, source, blobA, time.Minute))
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%v, %+v", err, resp)
+		}
+		defer resp.Body.Close()
+		bodies = append(bodies, resp.Body)
+	}
+	buffers.mu.Lock()
+	used := buffers.used
+	buffers.mu.Unlock()
+	if used > maxPast {
+		t.Errorf("%d buffers are in use", used)
+	}
+	for _, i := range []int{0, readers - 1} {
+		if got, err := io.ReadAll(bodies[i]); err != nil || !bytes.Equal(got, content) {
+			t.Errorf("reader %d got %d bytes, or others (%v)", i, len(got), err)
+		}
+	}
+}
+
 func fetched(t *testing.T, source *place, part string) []byte {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, source.url+"/blobs/"+blobA, nil)

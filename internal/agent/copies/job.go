@@ -14,6 +14,7 @@ import (
 // job is an order, and how it stands.
 type job struct {
 	id, kind, blob string
+	nth            uint64 // in which the orders came
 	size           int64
 	sum            string
 	bytes          atomic.Int64            // that have arrived

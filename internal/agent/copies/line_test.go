@@ -4,7 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
+
+	"github.com/salvor-ha/salvor/internal/wire"
 )
 
 // TestWhoseTurnItIs: copies arrive in the order in which they were ordered, but one slot takes the largest; one who gives up keeps nobody waiting.
@@ -53,5 +59,38 @@ func TestWhoseTurnItIs(t *testing.T) {
 	}
 	if only := newLine(1); only.first != 1 || only.largest != 0 {
 		t.Error("the only slot is not for whoever came first")
+	}
+}
+
+// TestOrdersFromBeforeTheStart: what was ordered before the work begins is begun in the order in which it came.
+func TestOrdersFromBeforeTheStart(t *testing.T) {
+	const n = 20
+	content := []byte("what all of them hold")
+	asked := make(chan string, n)
+	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path
+		_, _ = w.Write(content)
+	}))
+	defer source.Close()
+	c := New(Config{Dir: t.TempDir(), Parallel: 1, Interval: time.Hour, Pass: time.Hour, Patience: time.Minute, Stall: time.Minute, Log: slog.New(slog.DiscardHandler),
+		Changed: func() {}, Ready: func() error { return nil }, Key: func() ([]byte, string) { return nil, "" }})
+	var orders []wire.AgentOrder
+	for i := range n {
+		orders = append(orders, order(fmt.Sprint("t", i), fmt.Sprintf("%02x000000-0000-4000-8000-000000000001", i), content, wire.AgentSource{Host: there, URL: source.URL}))
+	}
+	c.SetOrders(orders)
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan struct{})
+	go func() { c.Run(ctx); close(ran) }()
+	defer func() { stop(); <-ran }()
+	for i, o := range orders {
+		select {
+		case path := <-asked:
+			if path != "/blobs/"+o.Blob {
+				t.Fatalf("%s is asked for at place %d", path, i)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("only %d were asked for", i)
+		}
 	}
 }

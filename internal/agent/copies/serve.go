@@ -2,8 +2,10 @@ package copies
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -15,6 +17,10 @@ const (
 	slowest = 256 << 10
 	grace   = time.Minute
 )
+
+// maxPast is how many copies are read past the kernel's memory at a time. Each takes a buffer: beyond that it would be the agent's memory that
+// grows, so others are read as files are.
+const maxPast = 32
 
 // ServeHTTP is GET and HEAD /blobs/{uuid}, with Range, for whoever shows a ticket of this host for the blob.
 func (c *Copies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +84,23 @@ func (c *Copies) serve(w http.ResponseWriter, r *http.Request, blob string) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(grace + time.Duration(size/slowest)*time.Second))
 	w.Header().Set("Content-Type", "application/octet-stream")
 	counted := &counter{ResponseWriter: w, n: &c.served}
-	http.ServeContent(counted, r, "", time.Time{}, directly(f, size))
+	content, done := c.content(f, size)
+	defer done()
+	http.ServeContent(counted, r, "", time.Time{}, content)
+}
+
+func (c *Copies) content(f *os.File, size int64) (content io.ReadSeeker, done func()) {
+	select {
+	case c.past <- struct{}{}:
+	default:
+		return f, func() {}
+	}
+	leave := func() { <-c.past }
+	if content = directly(f, size); content == io.ReadSeeker(f) {
+		leave()
+		return f, func() {}
+	}
+	return content, leave
 }
 
 // missed tells that a copy is gone which the catalogue counts on: its ticket says so.

@@ -125,7 +125,7 @@ func TestQueryPlans(t *testing.T) {
 	})
 }
 
-// TestStoragePlans: what a turn of a storage unit, an agent's report and the metrics read of thousands of hosts goes by indexes. The checks and
+// TestStoragePlans: what a turn of a storage unit, an agent's report, the look for silent agents and the metrics read of thousands of hosts goes by indexes. The checks and
 // the health, a few rows per host, are read whole where all hosts are counted; past episodes never are.
 func TestStoragePlans(t *testing.T) {
 	onTables(t, func(d *tables) {
@@ -151,7 +151,9 @@ func TestStoragePlans(t *testing.T) {
 		d.fill("claims", "host_uuid, what, reason, detail, work_id, since", hosts, func(i int) string {
 			return fmt.Sprintf("'%s', 'disabled', 'recovery', 'x', %d, %s", rowID('b', i), i+1, at)
 		})
-		analyze(t, d.kind, d.pool, "claims", "host_health", "host_checks", "episodes", "hosts")
+		const silent = 3
+		d.fill("agent_silences", "host_uuid, told_of", hosts-silent, func(i int) string { return fmt.Sprintf("'%s', %s", rowID('b', silent+i), at) })
+		analyze(t, d.kind, d.pool, "claims", "host_health", "host_checks", "episodes", "hosts", "agent_silences")
 		report := func(status ha.CheckStatus, seq int64) func() error {
 			return func() error {
 				_, err := d.ReportStorage(d.Context(), ha.AgentReport{HostUUID: rowID('b', 7), EpisodeUUID: uuid.NewString(), TicketKey: []byte("k"), Epoch: 1, Seq: seq,
@@ -181,6 +183,15 @@ func TestStoragePlans(t *testing.T) {
 		d.uses("a turn", all, "host_checks_filesystem_idx", "uniq_episodes0host_uuid0cleared|episodes_open_idx")
 		if st := u.Storage; st == nil || len(st.Sharers) != 2 || st.Hosts[ha.ObjectInstance] != hosts || st.Failing[ha.ObjectInstance] != 1 {
 			t.Errorf("the turn sees %+v", st)
+		}
+		var fallen []string
+		all, _ = d.explained("looking for silent agents", func() (err error) {
+			fallen, err = d.FallenSilent(d.Context())
+			return err
+		}, "SCAN r", "table=r", "Seq Scan on host_health r", "table=h") // MariaDB may begin with either
+		d.uses("looking for silent agents", all, "sqlite_autoindex_agent_silences_1|table=s type=eq_ref|agent_silences_pkey")
+		if len(fallen) != silent {
+			t.Errorf("%q have fallen silent, not %d agents", fallen, silent)
 		}
 		var c ha.StorageCounts
 		d.explained("the metrics", func() (err error) {

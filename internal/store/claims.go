@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -69,25 +70,44 @@ func dropClaim(ctx context.Context, tx bun.Tx, c ha.DropClaim) error {
 	return err
 }
 
-// inheritQuery finds what recoveries still hold in Nova under the name of hosts that were deleted. Indexes: uniq_host0name0deleted, uniq_claims0what.
-const inheritQuery = `SELECT c.* FROM hosts AS h JOIN claims AS c ON c.host_uuid = h.uuid AND c.reason = 'recovery' AND c.what IN ('forced_down', 'disabled', 'order')
- WHERE h.name = ? AND h.deleted <> 0 ORDER BY c.id`
+// inheritQuery finds what recoveries and process failures still hold in Nova under the name of hosts that were deleted.
+// Indexes: uniq_host0name0deleted, uniq_claims0what.
+const inheritQuery = `SELECT c.* FROM hosts AS h JOIN claims AS c ON c.host_uuid = h.uuid AND c.reason IN ('recovery', 'process')
+ AND c.what IN ('forced_down', 'disabled', 'order') WHERE h.name = ? AND h.deleted <> 0 ORDER BY c.id`
 
 // inherit hands what salvor holds of a deleted host on to h, which was registered under its name, and has it taken back: else the next
-// recovery would find it in Nova, and take it for somebody else's.
+// recovery would find it in Nova, and take it for somebody else's. A process's is taken back when that is reported STARTED.
 func (s *Store) inherit(ctx context.Context, tx bun.Tx, h ha.Host, now time.Time) error {
 	var rows []claimRow
 	if err := tx.NewRaw(inheritQuery, h.Name).Scan(ctx, &rows); err != nil || len(rows) == 0 {
 		return err
 	}
+	var before []string
+	for _, c := range rows {
+		if key := ha.UnitTakeBack.Key(c.HostUUID); !slices.Contains(before, key) {
+			before = append(before, key)
+		}
+	}
+	if err := s.signal(ctx, tx, before...); err != nil { // they would tell of what they hold no more
+		return err
+	}
+	takeBack := false
 	for _, c := range claimsFrom(rows) {
-		if _, err := changed(ctx, tx, "DELETE FROM claims WHERE id = ?", c.ID); err != nil {
+		n, err := changed(ctx, tx, "DELETE FROM claims WHERE id = ?", c.ID)
+		if err != nil {
 			return err
+		}
+		if n == 0 { // dropped since it was read
+			continue
 		}
 		c.HostUUID = h.UUID
 		if err := s.putClaim(ctx, tx, c, now); err != nil {
 			return err
 		}
+		takeBack = takeBack || c.Reason == ha.ReasonRecovery
+	}
+	if !takeBack {
+		return nil
 	}
 	return s.startUnit(ctx, tx, ha.Work{Kind: ha.UnitTakeBack, Key: ha.UnitTakeBack.Key(h.UUID), HostUUID: h.UUID, SegmentUUID: h.SegmentUUID})
 }

@@ -197,6 +197,49 @@ func TestUnsentCommit(t *testing.T) {
 	})
 }
 
+// A claim that the take-back of a deleted host drops while a host is registered under its name is not made anew on that one.
+func TestInheritDropped(t *testing.T) {
+	servers(t, func(t *testing.T, url string, open func(*testing.T, store.Config) *store.Store) {
+		if strings.HasPrefix(url, "sqlite") {
+			t.Skip("SQLite has one writer at a time")
+		}
+		b := newBench(t, url, open)
+		held := ha.Claim{HostUUID: b.host.UUID, What: ha.WhatForcedDown, Reason: ha.ReasonRecovery, Prior: "false"}
+		_, err := b.Commit(t.Context(), b.lease, ha.PutClaim{Claim: held}, ha.SetNotification{UUID: b.note.UUID, Status: ha.StatusRunning})
+		b.must(err)
+		_, err = b.Commit(t.Context(), b.lease, ha.SetNotification{UUID: b.note.UUID, Status: ha.StatusFinished})
+		b.must(err)
+		b.must(b.DeleteSegment(t.Context(), b.host.SegmentUUID))
+		seg, err := b.CreateSegment(t.Context(), ha.Segment{UUID: uuid.NewString(), Name: "s", ServiceType: "C", RecoveryMethod: ha.MethodAuto, Enabled: true})
+		b.must(err)
+		dropped := 0
+		b.spy.set(func(s *spy) {
+			s.exec = func(query string) error {
+				if !strings.HasPrefix(query, "SELECT c.* FROM hosts") || dropped > 0 {
+					return nil
+				}
+				dropped++
+				_, err := b.other.Commit(context.Background(), b.lease, ha.DropClaim{HostUUID: held.HostUUID, What: held.What, Reason: held.Reason})
+				return err
+			}
+		})
+		again, err := b.CreateHost(t.Context(), ha.Host{UUID: uuid.NewString(), Name: b.host.Name, SegmentUUID: seg.UUID, Type: "C"})
+		b.must(err)
+		poll, err := b.Poll(t.Context(), "x")
+		b.must(err)
+		for _, u := range poll.Units {
+			if u.Key == ha.UnitTakeBack.Key(again.UUID) {
+				t.Error("the new host has a take-back, though nothing is held of it")
+			}
+		}
+		// Nova's forced_down is nobody's of ours any more: the host may go.
+		b.must(b.DeleteHost(t.Context(), seg.UUID, again.UUID))
+		if dropped != 1 {
+			t.Errorf("dropped %d times", dropped)
+		}
+	})
+}
+
 // The commit that gives a unit up is found too, although its owner is no longer in the row.
 func TestLostGoodbye(t *testing.T) {
 	servers(t, func(t *testing.T, url string, open func(*testing.T, store.Config) *store.Store) {

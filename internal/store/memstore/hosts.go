@@ -95,22 +95,25 @@ func (s *Store) CreateHost(ctx context.Context, h ha.Host) (made ha.Host, err er
 	return made, s.told(nil)
 }
 
-// inherit hands what recoveries still hold of deleted hosts of that name on to h.
+// inherit hands what recoveries and process failures still hold of deleted hosts of that name on to h.
 func (t *tx) inherit(h ha.Host) {
 	var held []ha.Claim
 	for _, c := range t.claims {
-		if of := t.hosts[c.HostUUID]; of != nil && of.deletedAt != nil && of.Name == h.Name && c.Reason == ha.ReasonRecovery &&
+		if of := t.hosts[c.HostUUID]; of != nil && of.deletedAt != nil && of.Name == h.Name && (c.Reason == ha.ReasonRecovery || c.Reason == ha.ReasonProcess) &&
 			(c.What == ha.WhatForcedDown || c.What == ha.WhatDisabled || c.What == ha.WhatOrder) {
 			held = append(held, *c)
 		}
 	}
 	slices.SortFunc(held, func(a, b ha.Claim) int { return cmp.Compare(a.ID, b.ID) })
+	takeBack := false
 	for _, c := range held {
+		t.signal(ha.UnitTakeBack.Key(c.HostUUID))
 		t.dropClaim(ha.DropClaim{HostUUID: c.HostUUID, What: c.What, Reason: c.Reason, Detail: c.Detail})
 		c.HostUUID = h.UUID
 		t.putClaim(c)
+		takeBack = takeBack || c.Reason == ha.ReasonRecovery
 	}
-	if len(held) > 0 {
+	if takeBack {
 		t.startUnit(ha.Work{Kind: ha.UnitTakeBack, Key: ha.UnitTakeBack.Key(h.UUID), HostUUID: h.UUID, SegmentUUID: h.SegmentUUID})
 	}
 }

@@ -93,21 +93,22 @@ func unitOfDeleted(f *fixture) {
 	}
 }
 
-// registeredAgain: what a recovery holds of a deleted host is held of the one that is registered under its name, and taken back from that.
+// registeredAgain: what salvor holds of a deleted host is held of the one that is registered under its name, and taken back from that.
 func registeredAgain(f *fixture) {
 	h, n, l := f.incident()
 	held := func(w ha.What, detail, prior string) ha.Change {
 		return ha.PutClaim{Claim: ha.Claim{HostUUID: h.UUID, What: w, Reason: ha.ReasonRecovery, Detail: detail, Prior: prior, WorkID: l.WorkID}}
 	}
 	f.load(l)
-	f.commit(l, held(ha.WhatForcedDown, "", "false"), held(ha.WhatDisabled, "host failed", "enabled"), held(ha.WhatMaintenance, "", "false"),
+	process := ha.PutClaim{Claim: ha.Claim{HostUUID: h.UUID, What: ha.WhatDisabled, Reason: ha.ReasonProcess, Detail: "process failed", Prior: "enabled", WorkID: l.WorkID}}
+	f.commit(l, held(ha.WhatForcedDown, "", "false"), held(ha.WhatDisabled, "host failed", "enabled"), process, held(ha.WhatMaintenance, "", "false"),
 		ha.StartUnit{Kind: ha.UnitTakeBack, HostUUID: h.UUID, SegmentUUID: h.SegmentUUID})
 	f.end(l, n, ha.StatusFinished)
 	take := func(host ha.Host) ha.Unit {
 		f.Helper()
 		for _, sight := range f.poll("b").Units {
 			l, u := f.takeOver("b", ha.Lease{WorkID: sight.WorkID, Epoch: sight.Epoch, Beat: sight.Beat})
-			f.commit(l, ha.Park{})
+			f.commit(l, ha.Park{After: time.Hour})
 			if u.HostUUID == host.UUID {
 				return u
 			}
@@ -120,13 +121,16 @@ func registeredAgain(f *fixture) {
 	other := f.host(f.segment().UUID) // of another name: nothing of it
 	again, err := f.CreateHost(f.ctx, ha.Host{UUID: id(), Name: h.Name, SegmentUUID: other.SegmentUUID, Type: "COMPUTE", ControlAttributes: "SSH"})
 	f.must(err)
+	if units := f.poll("b").Units; len(units) != 2 || !units[0].Due || !units[1].Due {
+		f.Fatalf("the new host's unit is to look, and the deleted host's to look again at what it holds: %+v", units)
+	}
 	after := take(again)
-	if after.Kind != ha.UnitTakeBack || after.SegmentUUID != other.SegmentUUID || len(after.Claims) != 2 {
+	if after.Kind != ha.UnitTakeBack || after.SegmentUUID != other.SegmentUUID || len(after.Claims) != 3 {
 		f.Fatalf("the new host's unit is %+v with %+v", after.Work, after.Claims)
 	}
 	for i, c := range after.Claims {
 		was := before.Claims[i]
-		if c.HostUUID != again.UUID || c.What != was.What || c.Detail != was.Detail || c.Prior != was.Prior || c.WorkID != was.WorkID || !c.Since.Equal(was.Since) {
+		if c.HostUUID != again.UUID || c.What != was.What || c.Reason != was.Reason || c.Detail != was.Detail || c.Prior != was.Prior || c.WorkID != was.WorkID || !c.Since.Equal(was.Since) {
 			f.Fatalf("claim %+v became %+v", was, c)
 		}
 	}

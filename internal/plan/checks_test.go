@@ -44,7 +44,7 @@ func (w *world) check(v plan.View, d plan.Decision) {
 		if a.Kind == ha.ActEvacuate {
 			w.checkOrder(v, d, a)
 		}
-		if age := v.Now.Sub(v.Facts.Services.At); a.Kind == ha.ActFence && age > min(2100*time.Millisecond+w.slow, 10*time.Second) {
+		if age := v.Now.Sub(v.Facts.Services.At); a.Kind == ha.ActFence && age > min(2100*time.Millisecond+w.slow, 15*time.Second) {
 			t.Fatalf("I2: %s by what Nova said %s ago: the host may be back\n%s", actText(a), age, w.story())
 		}
 	}

@@ -14,7 +14,7 @@ const maxSights = 20
 // does, slowLook how long ago the look may have begun: of what happened on its way an answer may know nothing.
 const (
 	fenceLook = 2 * time.Second
-	slowLook  = 10 * time.Second
+	slowLook  = 15 * time.Second
 )
 
 func fenceKey(host string) string { return "fence:" + host }
@@ -54,8 +54,8 @@ func (t *turn) fence(a answer) answer {
 	if seen := t.Facts.Services; due && (t.Now.Sub(seen.until()) > fenceLook || t.Now.Sub(seen.At) > slowLook) {
 		t.look(LookServices, "")
 		t.wakeAt(t.Now.Add(time.Second))
-		if took := seen.until().Sub(seen.At); took > slowLook-fenceLook {
-			return a.wait("Nova took %s to list its services: %s may have come back meanwhile, and is not fenced by an answer that begins more than %s ago. "+
+		if took := seen.until().Sub(seen.At); took > slowLook/2 {
+			return a.wait("Nova took %s to list its services, so %s may have come back meanwhile: it is fenced by an answer to what was asked at most %s ago. "+
 				"If you know that it is off: salvor host confirm-off %[2]s --reason WHY", took.Round(100*time.Millisecond), host, slowLook)
 		}
 		a.verdict = asks

@@ -83,7 +83,8 @@ func salvorOptions() []Option {
 		span("blob_verify_interval", 3600, unbounded, "2592000", func(s *Salvor) *time.Duration { return &s.BlobVerifyInterval },
 			"A copy whose agent has not hashed it for so long is ordered to be hashed."),
 		span("lease_ttl", 1, 600, "5", func(s *Salvor) *time.Duration { return &s.LeaseTTL },
-			"An engine that has not been heard of for so long loses its work to another."),
+			"An engine that has not been heard of for so long loses its work to another. A database that takes a third of it for a commit "+
+				"is too slow for it: raise it, on all engines."),
 		span("lease_tick", 0.1, 60, "1", func(s *Salvor) *time.Duration { return &s.LeaseTick },
 			"How often an engine says that it lives; at most a third of lease_ttl."),
 		span("drain_timeout", 0, 600, "5", func(s *Salvor) *time.Duration { return &s.DrainTimeout },

@@ -16,7 +16,7 @@ import (
 const DeadBeats = 5
 
 // ErrExpired is the cause of a guard's end when its lease was not renewed in time.
-var ErrExpired = errors.New("the lease was not renewed in time")
+var ErrExpired = errors.New("the lease was not renewed in time: the database is away or too slow for lease_ttl, or this process stood still")
 
 // Watch remembers when the (epoch, beat) of each lease was last seen to move, on this process's own monotonic clock. No two
 // machines' clocks are compared. It is not safe for concurrent use.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -104,17 +105,18 @@ func (c Config) compile() (projectID *regexp.Regexp, prefix *url.URL, err error)
 // headerTimeout bounds how long a client may take to send its headers.
 const headerTimeout = 10 * time.Second
 
-// stopKey is where a request's context has what ends when its server begins to stop.
+// stopKey is where a request's context has the channel that is closed when its server begins to stop.
 type stopKey struct{}
 
 // NewServer returns a server for the handler with the limits of the configuration. The caller listens and shuts it down.
 func NewServer(cfg Config, h http.Handler) *http.Server {
 	cfg = cfg.withDefaults()
-	stopping, stop := context.WithCancel(context.Background())
-	base := context.WithValue(context.Background(), stopKey{}, stopping)
+	stopping := make(chan struct{})
 	s := &http.Server{
-		Handler:           h,
-		BaseContext:       func(net.Listener) context.Context { return base },
+		Handler: h,
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, stopKey{}, stopping)
+		},
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       cfg.RequestTimeout,
 		WriteTimeout:      2 * cfg.RequestTimeout, // reading the body, then the work
@@ -122,6 +124,6 @@ func NewServer(cfg Config, h http.Handler) *http.Server {
 		MaxHeaderBytes:    cfg.MaxHeader,
 		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 	}
-	s.RegisterOnShutdown(stop)
+	s.RegisterOnShutdown(sync.OnceFunc(func() { close(stopping) }))
 	return s
 }

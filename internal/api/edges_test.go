@@ -250,7 +250,7 @@ func TestAServerThatStops(t *testing.T) {
 	patience, end := context.WithCancel(t.Context())
 	shut := make(chan error)
 	go func() { shut <- s.Config.Shutdown(patience) }()
-	<-s.Config.BaseContext(s.Listener).Value(stopKey{}).(context.Context).Done()
+	<-s.Config.ConnContext(t.Context(), nil).Value(stopKey{}).(chan struct{})
 	going <- true
 	if !<-going {
 		t.Error("the request is cut off when the stop begins")

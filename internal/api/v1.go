@@ -71,14 +71,16 @@ func (a *api) serveV1(w http.ResponseWriter, r *http.Request) {
 
 // outlast bounds a request. A client that closes its sending side after the request looks to net/http as one that is gone, and may wait for
 // its answer all the same: what it asked for goes on for a while. Whoever is gone loses nothing by that, and costs one request. A server that
-// is closed at the end of its stop looks so too: once that has begun nothing goes on.
+// is closed at the end of its stop looks so too: nobody who falls silent after that has begun is waited for.
 func (a *api) outlast(client context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(client), a.cfg.RequestTimeout)
-	stopping, known := client.Value(stopKey{}).(context.Context) // not of a handler that another server has
+	stopping, _ := client.Value(stopKey{}).(chan struct{}) // nil in another server than NewServer's
 	stop := context.AfterFunc(client, func() {
-		if known && stopping.Err() != nil {
+		select {
+		case <-stopping:
 			cancel()
 			return
+		default:
 		}
 		wait := time.NewTimer(a.cfg.SilentClient)
 		defer wait.Stop()

@@ -97,7 +97,7 @@ func TestApplyReserve(t *testing.T) {
 	before := u.Claims
 	own := Claim{HostUUID: "h", What: WhatEnabled, Reason: ReasonRecovery, WorkID: 2}
 	u.Apply(Reserve{"h"}, PutClaim{own}, Reserve{"h"})
-	if want := append(before[3:6:6], own); !slices.Equal(u.Claims, want) || u.Peers[0].ReservedFor != 2 || before[0].What != WhatEnabled {
+	if want := slices.Concat(before[3:], []Claim{own}); !slices.Equal(u.Claims, want) || u.Peers[0].ReservedFor != 2 || before[0].What != WhatEnabled {
 		t.Errorf("claims %+v, want %+v; before %+v", u.Claims, want, before)
 	}
 }

@@ -26,6 +26,7 @@ type options struct {
 	only    string
 	against string
 	beside  string
+	godebug string
 }
 
 // listed are the notifications that a list shows.
@@ -40,6 +41,7 @@ func main() {
 	f.StringVar(&o.only, "request", "", "only those with this in their name")
 	f.StringVar(&o.against, "against", "4x1,8x1", "the processes and threads of each Masakari; \"\": none, and no verdict")
 	f.StringVar(&o.beside, "beside", "", "another binary of salvor, measured in turn with this source's, and no verdict: what a change did")
+	f.StringVar(&o.godebug, "godebug", "schedtrace=2147483647", "GODEBUG of salvor's api; by default what the guide advises for a busy one, \"\": none")
 	gauge.Parse(f)
 	runtime.GOMAXPROCS(1) // a second thread of the clients would have little to do but to wake and be woken
 	var results []result
@@ -86,6 +88,7 @@ func measure(tb testing.TB, o options) []result {
 	for i := range hosts {
 		hosts[i] = fmt.Sprintf("host-%d", i+1)
 	}
+	tb.Setenv("GODEBUG", o.godebug)
 	servers := []server{startSalvor(tb, "", database.Create(tb, "salvor"), hosts)}
 	if o.beside != "" {
 		servers = append(servers, startSalvor(tb, o.beside, database.Create(tb, "beside"), hosts))

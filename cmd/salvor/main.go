@@ -11,9 +11,6 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && (os.Args[1] == "api" || os.Args[1] == "serve") {
-		keepMonitorAwake()
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -56,26 +54,6 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 	p.Await(t, "stopping", 10*time.Second)
 	if code := p.Stop(t, 5*time.Second); code == 0 { // the request would have kept it for 10 s
 		t.Errorf("exit code %d: it ended as after one signal", code)
-	}
-}
-
-// TestTheMonitorStaysAwake, by a start in place of the first one, which keeps what the operator told Go's runtime.
-func TestTheMonitorStaysAwake(t *testing.T) {
-	for given, want := range map[string]string{
-		"":                                    "schedtrace=2147483647",
-		"panicnil=1":                          "panicnil=1,schedtrace=2147483647",
-		"schedtrace=1000000000,scheddetail=0": "schedtrace=1000000000,scheddetail=0",
-	} {
-		t.Setenv("GODEBUG", given)
-		p, _ := serve(t)
-		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID()))
-		if errors.Is(err, fs.ErrNotExist) {
-			t.Skip("SKIPPED: the environment of a process cannot be read here")
-		}
-		if err != nil || !strings.Contains("\x00"+string(environ), "\x00GODEBUG="+want+"\x00") {
-			t.Errorf("with GODEBUG=%s: %q, %v", given, environ, err)
-		}
-		p.Stop(t, 10*time.Second)
 	}
 }
 

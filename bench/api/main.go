@@ -43,7 +43,8 @@ func main() {
 	f.StringVar(&o.beside, "beside", "", "another binary of salvor, measured in turn with this source's, and no verdict: what a change did")
 	f.StringVar(&o.godebug, "godebug", "schedtrace=2147483647", "GODEBUG of salvor's api; by default what the guide advises for a busy one, \"\": none")
 	gauge.Parse(f)
-	runtime.GOMAXPROCS(1) // a second thread of the clients would have little to do but to wake and be woken
+	_ = os.Setenv("GODEBUG", o.godebug) // this process has read its own
+	runtime.GOMAXPROCS(1)               // a second thread of the clients would have little to do but to wake and be woken
 	var results []result
 	skipped, ok := testkit.Alone("api", func(tb testing.TB) { results = measure(tb, o) })
 	switch {
@@ -88,7 +89,6 @@ func measure(tb testing.TB, o options) []result {
 	for i := range hosts {
 		hosts[i] = fmt.Sprintf("host-%d", i+1)
 	}
-	tb.Setenv("GODEBUG", o.godebug)
 	servers := []server{startSalvor(tb, "", database.Create(tb, "salvor"), hosts)}
 	if o.beside != "" {
 		servers = append(servers, startSalvor(tb, o.beside, database.Create(tb, "beside"), hosts))

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -68,6 +69,7 @@ func (w *world) changed(lease ha.Lease, key string, c ha.Change) {
 		w.mu.Lock()
 		by, taken := w.spares[c.HostUUID]
 		w.spares[c.HostUUID] = lease.WorkID
+		maps.DeleteFunc(w.claims, func(_ string, claim ha.Claim) bool { return c.Ends(claim, lease.WorkID) })
 		w.mu.Unlock()
 		if taken && by != lease.WorkID {
 			w.violated("I8", "reserved host %s serves two recoveries", w.hostOf[c.HostUUID])

@@ -111,7 +111,7 @@ func (s server) database(t testing.TB) string {
 		t.Skipf("SKIPPED: no %s server on this machine: %v", s.name, err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := s.run(ctx, "DROP DATABASE "+name); err != nil {
 			t.Errorf("database %s is left behind: %v", name, err)

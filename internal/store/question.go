@@ -5,8 +5,6 @@ import (
 	"database/sql/driver"
 	"strings"
 
-	"github.com/uptrace/bun"
-
 	"github.com/salvor-ha/salvor/internal/store/rules"
 )
 
@@ -51,32 +49,6 @@ func (q *question) ask(ctx context.Context, s *Store, row func(*columns) error) 
 		args[i] = driver.NamedValue{Ordinal: i + 1, Value: bound(a)}
 	}
 	return fetch(ctx, s.reads, q.text.String(), row, args...)
-}
-
-// within is ask within a transaction, on a database that prepares.
-func (q *question) within(ctx context.Context, tx bun.Tx, row func(*columns) error) error {
-	rows, err := tx.Tx.QueryContext(ctx, q.text.String(), q.args...) // not bun's own, which would write the arguments out
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	names, err := rows.Columns()
-	if err != nil {
-		return err
-	}
-	c, into := newColumns(len(names)), make([]any, len(names))
-	for i := range into {
-		into[i] = (*any)(&c.values[i])
-	}
-	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
-			return err
-		}
-		if err := c.each(row); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }
 
 // bound is an argument as drivers take it.

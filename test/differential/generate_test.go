@@ -83,13 +83,11 @@ func (w *world) plain() request {
 	for _, k := range kinds {
 		sum += k.weight
 	}
-	n := w.IntN(sum)
-	for _, k := range kinds {
-		if n -= k.weight; n < 0 {
-			return k.make()
-		}
+	n, i := w.IntN(sum), 0
+	for ; n >= kinds[i].weight; i++ {
+		n -= kinds[i].weight
 	}
-	panic("unreachable")
+	return kinds[i].make()
 }
 
 // dress adds headers, and at times another method or path.

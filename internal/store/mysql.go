@@ -233,9 +233,6 @@ func (c *mysqlConn) begun(query string) string {
 
 func (c *mysqlConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	return c.cutter.exec(ctx, func(ctx context.Context) (driver.Result, error) {
-		if len(args) > 0 && !c.unsent {
-			return c.prepared.exec(ctx, c.session, query, args)
-		}
 		return c.session.ExecContext(ctx, c.begun(query), args)
 	})
 }

@@ -48,22 +48,6 @@ func (p *prepared) query(ctx context.Context, c session, text string, args []dri
 	return c.QueryContext(ctx, text, args)
 }
 
-// exec is query for a statement that answers with no rows.
-func (p *prepared) exec(ctx context.Context, c session, text string, args []driver.NamedValue) (driver.Result, error) {
-	kept, err := p.keep(ctx, c, text)
-	if err != nil {
-		return nil, err
-	}
-	if stmt, ok := kept.Stmt.(driver.StmtExecContext); ok {
-		result, err := stmt.ExecContext(ctx, args)
-		if !stale(err) {
-			return result, err
-		}
-		kept.Stmt = nil
-	}
-	return c.ExecContext(ctx, text, args)
-}
-
 // keep returns the statement of a text, prepared if it was not.
 func (p *prepared) keep(ctx context.Context, c session, text string) (*keptStmt, error) {
 	p.uses++

@@ -239,6 +239,11 @@ func TestNotificationRules(t *testing.T) {
 		{ofType("PROCESS", `{"event": "DOWN", "process_name": "x"}`), "Invalid input for field/attribute event. Value: DOWN. 'DOWN' is not one of ('STARTED', 'STOPPED')"},
 		{ofType("COMPUTE_HOST", `{"event": "STOPPED"}`), ""},
 		{ofType("COMPUTE_HOST", `{}`), "'event' is a required property"},
+		// what is missing is told before what is too much, other than in segments and hosts
+		{`{"notification": {"foo": 1}}`, "Invalid input for field/attribute notification. Value: {'foo': 1}. 'type' is a required property"},
+		{ofType("VM", `{"event": "STOPPED", "host_status": "NORMAL"}`), "'instance_uuid' is a required property"},
+		{ofType("PROCESS", `{"process_name": "x", "foo": "y"}`), "'event' is a required property"},
+		{ofType("COMPUTE_HOST", `{"foo": "y"}`), "'event' is a required property"},
 		{ofType("COMPUTE_HOST", `{"event": "STOPPED", "cluster_status": "x"}`), "Invalid input for field/attribute cluster_status. Value: x. 'x' is not one of ('ONLINE', 'OFFLINE')"},
 		{ofType("COMPUTE_HOST", `{"event": "STOPPED", "host_status": "normal"}`), "Invalid input for field/attribute host_status. Value: normal. 'normal' is not one of ('NORMAL', 'UNKNOWN')"},
 		{ofType("COMPUTE_HOST", `{"event": "STOPPED", "salvor_confirmed_by": "me"}`), "Additional properties are not allowed ('salvor_confirmed_by' was unexpected)"},

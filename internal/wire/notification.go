@@ -57,7 +57,7 @@ var notificationRule = wrapped("notification", shape{
 		{"generated_time", all(typed("string"), format("date-time", isTime))},
 		{"payload", payloadRule},
 	},
-	required: []string{"type", "hostname", "generated_time", "payload"},
+	required: []string{"type", "hostname", "generated_time", "payload"}, requiredFirst: true,
 }.rule())
 
 // NotificationCreate reads the body of POST notifications, the payload by its type's rules included. UUID is left empty.

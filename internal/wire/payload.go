@@ -47,7 +47,8 @@ var payloadRule = all(typed("object"), func(_ string, v any) *violation {
 	return &violation{field: field, value: v, text: cut(strings.Join(wrong, ", ")) + " " + verb + " not match any of the regexes: '" + payloadKey + "'"}
 })
 
-// typeRules are the payloads of the types (contract section 3). Property order is that of the original's schemas.
+// typeRules are the payloads of the types (contract section 3). Property order is that of the original's schemas. A payload is validated by
+// itself: its object is the outermost one.
 var typeRules = map[ha.Type]rule{
 	ha.TypeComputeHost: shape{
 		properties: []property{
@@ -55,14 +56,14 @@ var typeRules = map[ha.Type]rule{
 			{ha.KeyClusterStatus, word("ONLINE", "OFFLINE")},
 			{ha.KeyEvent, word(ha.EventStarted, ha.EventStopped)},
 		},
-		required: []string{ha.KeyEvent},
+		required: []string{ha.KeyEvent}, requiredFirst: true,
 	}.rule(),
 	ha.TypeProcess: shape{
 		properties: []property{
 			{ha.KeyProcessName, all(typed("string"), length(1, 4096))},
 			{ha.KeyEvent, word(ha.EventStarted, ha.EventStopped)},
 		},
-		required: []string{ha.KeyProcessName, ha.KeyEvent},
+		required: []string{ha.KeyProcessName, ha.KeyEvent}, requiredFirst: true,
 	}.rule(),
 	ha.TypeVM: shape{
 		properties: []property{
@@ -70,7 +71,7 @@ var typeRules = map[ha.Type]rule{
 			{ha.KeyVirDomainEvent, all(typed("string"), length(1, 255))},
 			{ha.KeyEvent, all(typed("string"), length(1, 255))},
 		},
-		required: []string{ha.KeyInstanceUUID, ha.KeyVirDomainEvent, ha.KeyEvent},
+		required: []string{ha.KeyInstanceUUID, ha.KeyVirDomainEvent, ha.KeyEvent}, requiredFirst: true,
 	}.rule(),
 }
 

@@ -46,7 +46,7 @@ type property struct {
 }
 
 // shape declares an object: its properties in the order in which they are checked, which of them are required, whether
-// at least one must be there, and whether required comes before unknown keys, as in the outermost object.
+// at least one must be there, and whether required comes before unknown keys, as in the outermost object and in notifications.
 type shape struct {
 	properties    []property
 	required      []string

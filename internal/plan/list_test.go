@@ -420,3 +420,15 @@ func TestStep7NotFoundThatLies(t *testing.T) {
 		})
 	}
 }
+
+// Pages of a list may overlap: an instance that is listed twice is one, and is unlocked at the end.
+func TestStep3ListedTwice(t *testing.T) {
+	w := hostDeath(t)
+	w.servers = append(w.servers, w.instance("i1"))
+	w.toEnd(time.Minute)
+	w.acts("service compute-1 down disable", "lock i1", "evacuate i1", "unlock i1")
+	w.end(ha.StatusFinished, "1 of 1 instances moved")
+	if w.server("i1").Locked || len(w.unit.Moves) != 1 {
+		t.Errorf("locked %v, %d moves", w.server("i1").Locked, len(w.unit.Moves))
+	}
+}

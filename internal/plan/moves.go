@@ -141,9 +141,10 @@ func (t *turn) choose(servers []ha.Server) (added int) {
 	}
 	choice, on := t.Rules.Choice(), ha.AggregatesOf(t.Facts.Aggregates.Value, t.Unit.Host.Name)
 	for _, s := range servers {
-		if known[s.ID] {
+		if known[s.ID] { // also one that a list has twice, as pages may overlap
 			continue
 		}
+		known[s.ID] = true
 		added++
 		m := ha.VMove{
 			UUID:             ha.MoveUUID(t.note.UUID, s.ID),

@@ -164,6 +164,14 @@ func (w *world) again(by string) {
 	w.takeover()
 }
 
+// becomes is the next unit of the host: what is claimed stays.
+func (w *world) becomes(kind ha.UnitKind) {
+	w.unit.Work = ha.Work{ID: w.unit.ID + 1, CreatedAt: w.now, Kind: kind, HostUUID: w.unit.HostUUID, SegmentUUID: w.unit.SegmentUUID}
+	w.unit.Notification, w.unit.Moves = ha.Notification{}, nil
+	w.ended, w.open = false, nil
+	w.takeover()
+}
+
 // at has something happen after d, without waking the plan.
 func (w *world) at(d time.Duration, f func()) { w.plan(d, false, f) }
 

@@ -37,7 +37,13 @@ func (t *turn) claimMaintenance(r ha.Reason) {
 	if _, have := t.claim(t.Unit.HostUUID, ha.WhatMaintenance, r); have {
 		return
 	}
-	t.putClaim(ha.Claim{HostUUID: t.Unit.HostUUID, What: ha.WhatMaintenance, Reason: r, Prior: fmt.Sprint(t.Unit.Host.OnMaintenance)})
+	prior := fmt.Sprint(t.Unit.Host.OnMaintenance)
+	for _, c := range t.ownClaims() {
+		if c.What == ha.WhatMaintenance && c.Reason != ha.ReasonOperator { // it is on by a claim of ours: the last one to go turns it off
+			prior = c.Prior
+		}
+	}
+	t.putClaim(ha.Claim{HostUUID: t.Unit.HostUUID, What: ha.WhatMaintenance, Reason: r, Prior: prior})
 	t.change(ha.SetHost{UUID: t.Unit.HostUUID, OnMaintenance: ptr(true)})
 	t.Unit.Host.OnMaintenance = true
 }

@@ -475,3 +475,35 @@ func TestTakeBackNovaAway(t *testing.T) {
 	w.run(2 * time.Minute)
 	w.acts("service compute-1 up")
 }
+
+// Maintenance that a process's failure and a recovery both claim ends with the last of them, whichever that is: left on without a
+// claim it would count as an operator's, and the host's next reports were refused.
+func TestMaintenanceOfTwoClaimsEndsWithTheLast(t *testing.T) {
+	t.Run("a recovery after a process's failure", func(t *testing.T) {
+		w := hostDeath(t)
+		w.stoppedBefore()
+		w.toEnd(time.Minute)
+		w.unit.Claims = slices.DeleteFunc(w.unit.Claims, func(c ha.Claim) bool { return c.Reason == ha.ReasonProcess }) // reported STARTED
+		w.becomes(ha.UnitTakeBack)
+		w.rules.AutoReturn = true
+		w.live(failedHost)
+		w.reportStarted()
+		w.toEnd(time.Hour)
+		if w.claims() != "" || w.unit.Host.OnMaintenance {
+			t.Errorf("claims %s, maintenance %v", w.claims(), w.unit.Host.OnMaintenance)
+		}
+	})
+	t.Run("a process's failure after a recovery", func(t *testing.T) {
+		w := away(t)
+		w.becomes(ha.UnitProcess)
+		w.handles(w.report("n2", ha.TypeProcess, ha.Payload{ha.KeyEvent: ha.EventStopped, ha.KeyProcessName: ha.ProcessNovaCompute}))
+		w.toEnd(time.Minute)
+		w.unit.Claims = slices.DeleteFunc(w.unit.Claims, func(c ha.Claim) bool { return c.Reason == ha.ReasonRecovery }) // taken back
+		w.becomes(ha.UnitProcess)
+		w.handles(w.report("n3", ha.TypeProcess, ha.Payload{ha.KeyEvent: ha.EventStarted, ha.KeyProcessName: ha.ProcessNovaCompute}))
+		w.toEnd(time.Minute)
+		if w.claims() != "" || w.unit.Host.OnMaintenance {
+			t.Errorf("claims %s, maintenance %v", w.claims(), w.unit.Host.OnMaintenance)
+		}
+	})
+}

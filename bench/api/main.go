@@ -41,7 +41,7 @@ func main() {
 	f.StringVar(&o.only, "request", "", "only those with this in their name")
 	f.StringVar(&o.against, "against", "4x1,8x1", "the processes and threads of each Masakari; \"\": none, and no verdict")
 	f.StringVar(&o.beside, "beside", "", "another binary of salvor, measured in turn with this source's, and no verdict: what a change did")
-	f.StringVar(&o.godebug, "godebug", "schedtrace=2147483647", "GODEBUG of salvor's api; by default what the guide advises for a busy one, \"\": none")
+	f.StringVar(&o.godebug, "godebug", "", "GODEBUG of salvor's api: what the guide advises for a busy one is schedtrace=2147483647")
 	gauge.Parse(f)
 	_ = os.Setenv("GODEBUG", o.godebug) // this process has read its own
 	runtime.GOMAXPROCS(1)               // a second thread of the clients would have little to do but to wake and be woken

@@ -16,6 +16,9 @@ type Service struct {
 	ForcedDown     bool
 	DisabledReason string
 	UpdatedAt      time.Time // moves with every heartbeat, and with every PUT
+	// CellAway says that Host has a compute service in a cell that Nova cannot reach: it is there, and nothing else is known of it.
+	// Binary is "" then, so that it counts neither as up nor as down.
+	CellAway bool
 }
 
 const BinaryCompute = "nova-compute"

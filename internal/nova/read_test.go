@@ -147,6 +147,7 @@ func TestServices(t *testing.T) {
 		{ID: "4adee813-1", Binary: "nova-compute", Host: "compute-1", Enabled: true, Up: true, UpdatedAt: at},
 		{ID: "4adee813-2", Binary: "nova-compute", Host: "compute-2", ForcedDown: true, DisabledReason: "test"},
 		{ID: "4adee813-3", Binary: "nova-scheduler", Host: "ctl", Enabled: true, Up: true, UpdatedAt: at},
+		{Host: "compute-9", CellAway: true},
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)

@@ -33,7 +33,7 @@ func (s serviceRecord) ha() ha.Service {
 
 var recoveryBinaries = []string{ha.BinaryCompute, "nova-scheduler", "nova-conductor"}
 
-// Services lists all compute services, schedulers and conductors. A service in a cell that Nova cannot reach is left out:
+// Services lists all compute services, schedulers and conductors. Of a service in a cell that Nova cannot reach only the host is told:
 // it is neither up nor down, and down would be a proof of death.
 func (c *Client) Services(ctx context.Context) ([]ha.Service, error) {
 	found, err := c.listServices(ctx, nil)
@@ -42,7 +42,10 @@ func (c *Client) Services(ctx context.Context) ([]ha.Service, error) {
 	}
 	all := make([]ha.Service, 0, len(found))
 	for _, s := range found {
-		if s.Status != statusUnknown && slices.Contains(recoveryBinaries, s.Binary) {
+		switch {
+		case s.Status == statusUnknown && s.Binary == ha.BinaryCompute:
+			all = append(all, ha.Service{Host: s.Host, CellAway: true})
+		case s.Status != statusUnknown && slices.Contains(recoveryBinaries, s.Binary):
 			all = append(all, s.ha())
 		}
 	}

@@ -161,8 +161,13 @@ func Down(peers []ha.Peer, list []ha.Service, dead string, heard func(p ha.Peer,
 		if s.UpdatedAt.After(newest) {
 			newest = s.UpdatedAt
 		}
-		if had, known := services[s.Host]; s.Binary == ha.BinaryCompute && (!known || had.Up) {
+		if had, known := services[s.Host]; s.Binary == ha.BinaryCompute && (!known || s.UpdatedAt.After(had.UpdatedAt)) { // as turn.service
 			services[s.Host] = s
+		}
+	}
+	for _, s := range list {
+		if s.CellAway {
+			delete(services, s.Host)
 		}
 	}
 	for _, p := range peers {

@@ -29,12 +29,12 @@ func (t *turn) process() {
 	case !t.isNovaCompute(name):
 		t.end(ha.StatusFinished, "nothing to do for process %s", name)
 	case t.processOver():
-	case t.note.Payload.Started():
-		t.processStarted()
-	case t.heldByOperator():
+	case t.note.Payload.Stopped() && t.heldByOperator():
 		t.note.Status = ha.StatusRunning
 	case t.rec.Step == ha.StepWait:
 		t.processWait()
+	case t.note.Payload.Started():
+		t.processStarted()
 	default:
 		t.processStopped()
 	}
@@ -127,9 +127,14 @@ func (t *turn) seenService() (ha.Service, bool) {
 		return ha.Service{}, false
 	}
 	svc, ok := t.service(t.Unit.Host.Name)
-	if ok {
+	switch {
+	case ok:
 		delete(t.Memory.Since, keyVanished)
-	} else if t.vanished() {
+	case t.cellAway():
+		t.say("waiting: Nova cannot reach the cell of %s", t.Unit.Host.Name)
+		t.look(LookServices, "")
+		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+	case t.vanished():
 		t.processFailed(fmt.Sprintf("Nova has no compute service named %s", t.Unit.Host.Name))
 	}
 	return svc, ok

@@ -325,3 +325,22 @@ func TestProcessTakeover(t *testing.T) {
 	w.acts("service compute-1 disable")
 	w.end(ha.StatusFinished, "")
 }
+
+// A return that Nova refuses to take back is tried again after the interval, not at once: three refusals in two seconds would leave
+// the host disabled for good, since no monitor tells of a return twice.
+func TestProcessStartedRefusedIsTriedAgainLater(t *testing.T) {
+	w := processReport(t, ha.EventStarted, ha.ProcessNovaCompute)
+	w.stoppedBefore()
+	w.script = func(ha.Act) *reply { return &reply{err: refused(403, "Policy doesn't allow it")} }
+	w.run(w.rules.RetryInterval - time.Second)
+	w.acts("service compute-1 enable")
+	if n := w.unit.Notification; n.Status != ha.StatusError || !strings.Contains(text(n.Message), "Policy doesn't allow it") {
+		t.Errorf("%s %q", n.Status, text(n.Message))
+	}
+	w.script = nil
+	w.toEnd(time.Minute)
+	w.end(ha.StatusFinished, "")
+	if w.claims() != "" || !w.service(failedHost).Enabled || w.unit.Host.OnMaintenance {
+		t.Errorf("claims %s, enabled %v", w.claims(), w.service(failedHost).Enabled)
+	}
+}

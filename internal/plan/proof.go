@@ -82,11 +82,16 @@ func (t *turn) watch() (ha.Service, bool) {
 
 const keyVanished = "vanished"
 
+// cellAway reports whether the host's service is in a cell that Nova cannot reach.
+func (t *turn) cellAway() bool {
+	return slices.ContainsFunc(t.Facts.Services.Value, func(s ha.Service) bool { return s.CellAway && s.Host == t.Unit.Host.Name })
+}
+
 // vanished reports whether Nova has really forgotten the host's service: good lists that hold other compute services have not
-// shown it for ten seconds. One list without it may be a lie.
+// shown it for ten seconds. One list without it may be a lie; one that says that its cell is away has not forgotten it.
 func (t *turn) vanished() bool {
 	s := t.Facts.Services
-	if s.At.IsZero() || s.Err != nil || !slices.ContainsFunc(s.Value, func(s ha.Service) bool { return s.Binary == ha.BinaryCompute }) {
+	if s.At.IsZero() || s.Err != nil || t.cellAway() || !slices.ContainsFunc(s.Value, func(s ha.Service) bool { return s.Binary == ha.BinaryCompute }) {
 		delete(t.Memory.Since, keyVanished)
 	} else if since, known := t.Memory.Since[keyVanished]; !known {
 		t.Memory.Since[keyVanished] = s.At
@@ -115,11 +120,14 @@ func (t *turn) gateProof() answer {
 	a := answer{gate: ha.GateProof}
 	host := t.Unit.Host.Name
 	svc, ok := t.watch()
-	if !ok && !t.vanished() {
+	switch {
+	case ok:
+	case t.cellAway():
+		return a.wait("Nova cannot reach the cell of %s, so nothing is known of it", host)
+	case !t.vanished():
 		a.verdict = asks
 		return a
-	}
-	if !ok {
+	default:
 		return a.fail("Nova has no compute service named %s: compare the host's name with the services' names", host)
 	}
 	heart := t.Memory.Heart

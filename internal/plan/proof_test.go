@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/salvor-ha/salvor/internal/ha"
+	"github.com/salvor-ha/salvor/internal/plan"
 )
 
 // unnoticed is a world in which compute-1 is reported NORMAL while Nova still calls it up.
@@ -497,4 +498,77 @@ func TestForcedDownGoneBecauseTheHostIsBack(t *testing.T) {
 		t.Errorf("sent %v\n%s", w.sent, w.story())
 	}
 	w.waiting("is heard again")
+}
+
+// A cell that Nova cannot reach hides what is in it: nothing is known of its hosts, and nothing is given up over it.
+func TestCellAway(t *testing.T) {
+	hide := func(w *world) (back func()) {
+		truth := w.services
+		w.services = nil
+		for _, s := range truth {
+			if s.Host != failedHost {
+				w.services = append(w.services, s)
+			}
+		}
+		w.services = append(w.services, ha.Service{Host: failedHost, CellAway: true})
+		return func() { w.services = truth }
+	}
+	t.Run("a recovery waits", func(t *testing.T) {
+		w := hostDeath(t)
+		w.instance("i1")
+		back := hide(w)
+		w.services = append(w.services, ha.Service{ID: "old", Binary: ha.BinaryCompute, Host: failedHost, UpdatedAt: born.Add(-time.Hour)}) // of the cell it was in before
+		w.run(20 * time.Minute)
+		w.acts()
+		if n := w.unit.Notification; n.Status != ha.StatusRunning || !strings.Contains(text(n.Message), "cannot reach the cell of compute-1") {
+			t.Fatalf("%s %q", n.Status, text(n.Message))
+		}
+		back()
+		w.toEnd(time.Minute)
+		w.end(ha.StatusFinished, "1 of 1 instances moved")
+	})
+	t.Run("a take-back keeps its claims", func(t *testing.T) {
+		w := away(t)
+		before := w.claims()
+		back := hide(w)
+		w.run(20 * time.Minute)
+		if w.ended || w.claims() != before {
+			t.Fatalf("ended %v, claims %s, before %s", w.ended, w.claims(), before)
+		}
+		back()
+		w.live(failedHost)
+		w.comes(0, w.reportStarted)
+		w.run(2 * time.Minute)
+		if w.service(failedHost).ForcedDown {
+			t.Error("still forced down")
+		}
+	})
+	t.Run("a process waits", func(t *testing.T) {
+		w := processReport(t, ha.EventStopped, ha.ProcessNovaCompute)
+		w.die(failedHost)
+		back := hide(w)
+		w.run(20 * time.Minute)
+		if n := w.unit.Notification; n.Status != ha.StatusRunning || !strings.Contains(text(n.Message), "cannot reach the cell of compute-1") {
+			t.Fatalf("%s %q", n.Status, text(n.Message))
+		}
+		back()
+		w.toEnd(time.Minute)
+		w.end(ha.StatusFinished, "")
+	})
+}
+
+// Of a host that was moved to another cell the row that is left there counts for no brake, nor does one of a cell that is away.
+func TestDownOfTwoRows(t *testing.T) {
+	peers := []ha.Peer{{Host: ha.Host{UUID: "a", Name: "a"}}, {Host: ha.Host{UUID: "b", Name: "b"}}}
+	old := ha.Service{Binary: ha.BinaryCompute, Host: "b", UpdatedAt: born.Add(-time.Hour)}
+	for name, now := range map[string]ha.Service{
+		"moved": {Binary: ha.BinaryCompute, Host: "b", Up: true, UpdatedAt: born},
+		"away":  {Host: "b", CellAway: true},
+	} {
+		for _, list := range [][]ha.Service{{old, now}, {now, old}} {
+			if n, down := plan.Down(peers, list, "a", nil); n != 2 || !slices.Equal(down, []string{"a"}) {
+				t.Errorf("%s: %v of %d are down", name, down, n)
+			}
+		}
+	}
 }

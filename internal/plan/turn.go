@@ -65,6 +65,9 @@ func (t *turn) decision() Decision {
 	}
 	changes = append(changes, t.changes...)
 	was := text(t.Unit.Notification.Message)
+	if had := t.Unit.Notification.Status; t.note.UUID != "" && !had.CanBecome(t.note.Status) { // what had failed and was retried is over in its first turn
+		changes = append(changes, ha.SetNotification{UUID: t.note.UUID, Status: ha.StatusRunning, Message: was})
+	}
 	if t.note.UUID != "" && (t.note.Status != t.Unit.Notification.Status || *t.note.Message != was) { // after an Adopt
 		changes = append(changes, ha.SetNotification{UUID: t.note.UUID, Status: t.note.Status, Message: *t.note.Message})
 	}
@@ -272,10 +275,13 @@ func describe(a ha.Act) string {
 	}
 }
 
-// service returns the host's compute service as last seen; false when Nova has none, or none was seen. Of two rows, as a host that was
-// moved to another cell leaves them, it is the one that was heard last.
+// service returns the host's compute service as last seen; false when Nova has none, cannot reach its cell, or none was seen. Of two
+// rows, as a host that was moved to another cell leaves them, it is the one that was heard last.
 func (t *turn) service(host string) (svc ha.Service, found bool) {
 	for _, s := range t.Facts.Services.Value {
+		if s.CellAway && s.Host == host { // what another cell still has of it says nothing
+			return ha.Service{}, false
+		}
 		if s.Binary == ha.BinaryCompute && s.Host == host && (!found || s.UpdatedAt.After(svc.UpdatedAt)) {
 			svc, found = s, true
 		}

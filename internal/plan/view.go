@@ -99,7 +99,7 @@ type Facts struct {
 // PutService digests what a PUT of ours answered: newer than any look that started before it. It tells of this service alone, and
 // nothing where no list was seen: only one of the unit's own host makes the fact younger.
 func (f *Facts) PutService(s ha.Service, at time.Time, own bool) {
-	i := slices.IndexFunc(f.Services.Value, func(have ha.Service) bool { return have.ID == s.ID })
+	i := slices.IndexFunc(f.Services.Value, func(have ha.Service) bool { return have.ID == s.ID && !have.CellAway })
 	if i < 0 {
 		return
 	}

@@ -11,10 +11,12 @@ import (
 // Host is the plan of a COMPUTE_HOST report (RECOVERY section 2).
 func Host(v View) Decision {
 	t := begin(v)
+	t.heedWishes() // before what may end the unit: a wish that was loaded must not be lost with it
 	t.digestHost()
 	t.orphans()
-	t.heedQueue()
-	t.heedWishes()
+	if !t.ended { // what is queued behind a unit that has ended begins one of its own
+		t.heedQueue()
+	}
 	if !t.ended && t.note.Payload.Started() {
 		t.hostStarted()
 		return t.decision()

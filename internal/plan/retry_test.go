@@ -420,3 +420,67 @@ func TestDraining(t *testing.T) {
 		t.Errorf("sent %v", w.sent)
 	}
 }
+
+// What is loaded in the turn in which the last attempt fails is not lost with it: a report behind it gets a unit of its own, an operator's
+// retry is honoured.
+func TestLastAttemptFailsAsSomethingComes(t *testing.T) {
+	last := func(t *testing.T, meanwhile func(*world)) *world {
+		w := hostDeath(t)
+		w.rules.MaxAttempts = 1
+		w.unit.Notification.Payload[ha.KeyHostStatus] = "UNKNOWN"
+		w.fencing = true
+		w.script = func(ha.Act) *reply {
+			w.at(10*time.Millisecond, func() { meanwhile(w) })
+			return &reply{err: refused(403, "Policy doesn't allow it")}
+		}
+		return w
+	}
+	t.Run("a report with a proof", func(t *testing.T) {
+		w := last(t, func(w *world) {
+			w.unit.Queue = append(w.unit.Queue, w.report("n2", ha.TypeComputeHost, ha.Payload{ha.KeyEvent: ha.EventStopped, ha.KeyHostStatus: ha.HostStatusNormal}))
+		})
+		w.toEnd(time.Minute)
+		w.end(ha.StatusFailed, "Nova refused")
+		if w.unit.Notification.UUID != "n1" || len(w.unit.Queue) != 1 || w.unit.Queue[0].Status != ha.StatusNew {
+			t.Errorf("ended under %s, queue %+v", w.unit.Notification.UUID, w.unit.Queue)
+		}
+	})
+	t.Run("a retry", func(t *testing.T) {
+		w := last(t, func(w *world) { w.unit.Wishes = ha.Wishes{Retries: 1, RetryBy: "op"} })
+		w.rules.MaxAttempts, w.unit.Failures = 2, 1
+		w.run(10 * time.Second)
+		if w.ended || w.unit.Notification.Status != ha.StatusError {
+			t.Errorf("ended %v, %s", w.ended, w.unit.Notification.Status)
+		}
+	})
+}
+
+// A retry of what had failed may be over in its first turn: no illegal transition, which no commit would take.
+func TestRetryOverInItsFirstTurn(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind   ha.UnitKind
+		typ    ha.Type
+		p      ha.Payload
+		now    func(*world)
+		status ha.Status
+	}{
+		"the segment was disabled": {ha.UnitHost, ha.TypeComputeHost, ha.Payload{ha.KeyEvent: ha.EventStopped, ha.KeyHostStatus: ha.HostStatusNormal},
+			func(w *world) { w.unit.Segment.Enabled = false }, ha.StatusIgnored},
+		"no fencing any more": {ha.UnitHost, ha.TypeComputeHost, ha.Payload{ha.KeyEvent: ha.EventStopped, ha.KeyHostStatus: "UNKNOWN"}, func(*world) {}, ha.StatusIgnored},
+		"the host died, of an instance": {ha.UnitInstance, ha.TypeVM, ha.Payload{ha.KeyEvent: "LIFECYCLE", ha.KeyVirDomainEvent: "STOPPED_FAILED", ha.KeyInstanceUUID: "i1"},
+			func(w *world) { w.unit.HostUnit = 7 }, ha.StatusIgnored},
+		"the host died, of a process": {ha.UnitProcess, ha.TypeProcess, ha.Payload{ha.KeyEvent: ha.EventStopped, ha.KeyProcessName: ha.ProcessNovaCompute},
+			func(w *world) { w.unit.HostUnit = 7 }, ha.StatusFinished},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, c.kind)
+			n := w.report("n1", c.typ, c.p)
+			n.Status = ha.StatusFailed
+			w.handles(n)
+			w.unit.Wishes = ha.Wishes{Retries: 1, RetryBy: "op"}
+			c.now(w)
+			w.toEnd(time.Minute)
+			w.end(c.status, "")
+		})
+	}
+}

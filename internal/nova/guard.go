@@ -3,6 +3,7 @@ package nova
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -93,14 +94,26 @@ func closeBody(req *http.Request) {
 
 func limited(resp *http.Response, err error) (*http.Response, error) {
 	if resp != nil {
-		resp.Body = &limitedBody{Closer: resp.Body, r: io.LimitReader(resp.Body, maxBody)}
+		resp.Body = &limitedBody{ReadCloser: resp.Body, left: maxBody}
 	}
 	return resp, err
 }
 
+// errTooLong is the end of an answer that is longer than maxBody: cut off, it would only look broken.
+var errTooLong = fmt.Errorf("it is longer than %d MiB, which no answer of OpenStack's is: is something else at this address?", maxBody>>20)
+
 type limitedBody struct {
-	io.Closer
-	r io.Reader
+	io.ReadCloser
+	left int64
 }
 
-func (b *limitedBody) Read(p []byte) (int, error) { return b.r.Read(p) }
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, errTooLong
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left+1)])
+	if b.left -= int64(n); b.left < 0 {
+		return n - 1, errTooLong // all but the first byte too many
+	}
+	return n, err
+}

@@ -3,6 +3,7 @@ package nova
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -107,6 +108,21 @@ func TestServersIsNeverShort(t *testing.T) {
 			t.Error(got, err)
 		}
 	})
+}
+
+// An answer without end is refused, and says why; it fills no memory.
+func TestAnswerWithoutEnd(t *testing.T) {
+	f := newFake(t)
+	f.answer("GET /compute/v2.1/os-services", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"services": [`)
+		for line := strings.Repeat(" ", 1<<20); r.Context().Err() == nil; {
+			if _, err := io.WriteString(w, line); err != nil {
+				return
+			}
+		}
+	})
+	_, err := f.client(t).Services(ctx(t))
+	wantError(t, err, ha.ClassBroken, 0, "longer than 64 MiB")
 }
 
 func TestServer(t *testing.T) {

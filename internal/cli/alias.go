@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -37,20 +38,54 @@ type osloLine struct {
 // follows it.
 var osloFlags = map[string][2]string{
 	"--debug": {"DEBUG", "true"}, "-d": {"DEBUG", "true"}, "--nodebug": {"DEBUG", "false"},
+	"--log-config-append": {"LOG_CONFIG_APPEND", ""}, "--log-config": {"LOG_CONFIG_APPEND", ""}, "--log-date-format": {"LOG_DATE_FORMAT", ""},
+	"--watch-log-file": {"WATCH_LOG_FILE", "true"}, "--nowatch-log-file": {"WATCH_LOG_FILE", "false"},
 	"--log-file": {"LOG_FILE", ""}, "--logfile": {"LOG_FILE", ""}, "--log-dir": {"LOG_DIR", ""}, "--logdir": {"LOG_DIR", ""},
 	"--use-syslog": {"USE_SYSLOG", "true"}, "--nouse-syslog": {"USE_SYSLOG", "false"}, "--syslog-log-facility": {"SYSLOG_LOG_FACILITY", ""},
 	"--use-journal": {"USE_JOURNAL", "true"}, "--nouse-journal": {"USE_JOURNAL", "false"},
 	"--use-json": {"USE_JSON", "true"}, "--nouse-json": {"USE_JSON", "false"},
 }
 
+// optionNamed finds an option as argparse does: by its name, or by a beginning that no other has. "" for none.
+func optionNamed(given string, known []string) (string, error) {
+	if slices.Contains(known, given) || !strings.HasPrefix(given, "--") {
+		return given, nil
+	}
+	// An underscore is as good as a dash: --log_config, --age-in-days.
+	folded := func(s string) string { return strings.ReplaceAll(s, "_", "-") }
+	var found []string
+	for _, name := range known {
+		if folded(name) == folded(given) {
+			return name, nil
+		}
+		if strings.HasPrefix(folded(name), folded(given)) {
+			found = append(found, name)
+		}
+	}
+	slices.Sort(found)
+	switch len(found) {
+	case 0:
+		return "", nil
+	case 1:
+		return found[0], nil
+	default:
+		return "", fmt.Errorf("ambiguous option: %s could match %s", given, strings.Join(found, ", "))
+	}
+}
+
 // readOslo takes a command line apart. own are the command's own options with a value, switches those without.
 func readOslo(args []string, own, switches []string) (osloLine, error) {
 	l := osloLine{values: map[string]string{}}
+	all := slices.Concat(slices.Collect(maps.Keys(osloFlags)), []string{"--help", "--version", "--config-file", "--config-dir"}, own, switches)
 	for i := 0; i < len(args); i++ {
 		name, value, given := strings.Cut(args[i], "=")
 		if !strings.HasPrefix(name, "-") || name == "-" {
 			l.words = append(l.words, args[i])
 			continue
+		}
+		name, err := optionNamed(name, all)
+		if err != nil {
+			return l, err
 		}
 		follows := func() error {
 			if given {
@@ -63,7 +98,6 @@ func readOslo(args []string, own, switches []string) (osloLine, error) {
 			return nil
 		}
 		set, known := osloFlags[name]
-		var err error
 		switch {
 		case name == "-h" || name == "--help":
 			l.help = true
@@ -153,6 +187,8 @@ func statusAlias(ctx context.Context, env Env) int {
 		return badUsage(env, usage, "argument command: invalid choice: '%s' (choose from 'upgrade')", l.words[0])
 	case len(l.words) == 1:
 		return badUsage(env, "upgrade [-h] [--json] check", "the following arguments are required: check")
+	case len(l.words) > 2: // what stands for check may be any word, there too
+		return badUsage(env, usage, "unrecognized arguments: %s", strings.Join(l.words[2:], " "))
 	}
 	args := []string{"status", "upgrade", "check"}
 	if l.values["--json"] != "" {
@@ -169,7 +205,8 @@ func manageAlias(ctx context.Context, env Env) int {
 		fmt.Fprintf(env.Stdout, "\nOpenStack masakari version: %s\n\n%s category action [<args>]\nAvailable categories:\n\tdb\n", app.Version, env.Program)
 		return exitUsage
 	}
-	l, err := readOslo(env.Args, []string{"--age_in_days", "--age-in-days", "--max_rows", "--max-rows"}, nil)
+	own := []string{"--age_in_days", "--max_rows"}
+	l, err := readOslo(env.Args, own, nil)
 	switch {
 	case err != nil:
 		return badUsage(env, manageUsage, "%v", err)
@@ -184,17 +221,30 @@ func manageAlias(ctx context.Context, env Env) int {
 	case len(l.words) == 1:
 		return badUsage(env, manageUsage, "the following arguments are required: action")
 	}
+	action, rest := l.words[1], l.words[2:]
+	if action == "sync" && len(rest) > 0 { // a version: it never had a meaning (contract section 12, row 35)
+		if _, err := strconv.Atoi(rest[0]); err != nil {
+			return badUsage(env, manageUsage, "argument version: invalid int value: '%s'", rest[0])
+		}
+		rest = rest[1:]
+	}
+	if action != "purge" {
+		rest = append(rest, slices.Sorted(maps.Keys(l.values))...)
+	}
+	if len(rest) > 0 { // who writes purge 90 must not lose what is older than 30 days
+		return badUsage(env, manageUsage, "unrecognized arguments: %s", strings.Join(rest, " "))
+	}
 	if code := missingFiles(env, l); code != exitOK {
 		return code
 	}
-	switch action := l.words[1]; action {
-	case "sync": // a version behind it never had a meaning (contract section 12, row 35)
+	switch action {
+	case "sync":
 		return quietly(ctx, env, l, "db", "sync")
 	case "version":
 		return manageVersion(ctx, env, l)
 	case "purge":
 		args := []string{"db", "purge"}
-		for _, name := range []string{"--age_in_days", "--age-in-days", "--max_rows", "--max-rows"} {
+		for _, name := range own {
 			if v, ok := l.values[name]; ok {
 				if _, err := strconv.Atoi(v); err != nil {
 					return badUsage(env, manageUsage, "argument %s: invalid int value: '%s'", name, v)

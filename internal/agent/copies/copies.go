@@ -352,10 +352,11 @@ func (c *Copies) done(j *job) {
 	c.cfg.Changed()
 }
 
-// bolts is a lock on one blob, and who waits for it.
+// bolts is a lock on one blob, and how many have it or wait for it.
 type bolts struct {
 	held    chan struct{}
 	waiting int
+	wanted  chan struct{} // closed when somebody waits for who has it
 }
 
 // lock keeps others from the files of a blob.
@@ -363,16 +364,21 @@ func (c *Copies) lock(ctx context.Context, blob string) (unlock func(), err erro
 	c.mu.Lock()
 	b := c.locks[blob]
 	if b == nil {
-		b = &bolts{held: make(chan struct{}, 1)}
+		b = &bolts{held: make(chan struct{}, 1), wanted: make(chan struct{})}
 		c.locks[blob] = b
 	}
-	b.waiting++
+	if b.waiting++; b.waiting == 2 {
+		close(b.wanted)
+	}
 	c.mu.Unlock()
 	leave := func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if b.waiting--; b.waiting == 0 {
+		switch b.waiting--; b.waiting {
+		case 0:
 			delete(c.locks, blob)
+		case 1:
+			b.wanted = make(chan struct{})
 		}
 	}
 	select {
@@ -382,4 +388,11 @@ func (c *Copies) lock(ctx context.Context, blob string) (unlock func(), err erro
 		leave()
 		return nil, context.Cause(ctx)
 	}
+}
+
+// wanted is closed when somebody waits for a blob that the caller has locked.
+func (c *Copies) wanted(blob string) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.locks[blob].wanted
 }

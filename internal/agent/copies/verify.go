@@ -239,7 +239,8 @@ func (c *Copies) visit(ctx context.Context, p *pacer, blob string, ends []string
 		if err != nil || !at.IsZero() && time.Since(at) < c.cfg.Interval {
 			return err
 		}
-		return c.examine(path, blob, "", c.hasher(ctx, blob, "", p.wait))
+		wanted := c.wanted(blob) // by an order, behind which others wait
+		return c.examine(path, blob, "", c.hasher(ctx, blob, "", func(n int) error { return p.wait(n, wanted) }))
 	case there[quarantineEnd], there[sumEnd] && !there[partialEnd]:
 		return c.absent(path, blob)
 	}
@@ -288,7 +289,8 @@ type pacer struct {
 	next time.Time
 }
 
-func (p *pacer) wait(n int) error {
+// wait waits as long as n bytes should have taken, but not once somebody is in a hurry.
+func (p *pacer) wait(n int, hurry <-chan struct{}) error {
 	if p.rate <= 0 {
 		return context.Cause(p.ctx)
 	}
@@ -301,6 +303,9 @@ func (p *pacer) wait(n int) error {
 	select {
 	case <-timer.C:
 		return nil
+	case <-hurry:
+		p.next = time.Now()
+		return context.Cause(p.ctx)
 	case <-p.ctx.Done():
 		return context.Cause(p.ctx)
 	}

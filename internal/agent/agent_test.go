@@ -287,6 +287,34 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
+// TestNoDraftsAreLeft: one that a crash has left is written over, and becomes no second file.
+func TestNoDraftsAreLeft(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{stateFile, "pin-r.json"} {
+		if err := os.WriteFile(filepath.Join(dir, name+".new"), []byte(strings.Repeat("torn", 1000)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k, err := openKeeper(dir, time.Now())
+	if err == nil {
+		err = k.SetPin("r", "/srv/r", disks.Pin{Host: "h", Value: "v", Filesystem: "f"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := openKeeper(dir, time.Now()); err != nil || again.Epoch <= k.Epoch {
+		t.Errorf("epoch %d after %d, %v", again.Epoch, k.Epoch, err)
+	}
+	var names []string
+	files, err := os.ReadDir(dir)
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	if err != nil || !slices.Equal(names, []string{stateFile, "pin-r.json"}) {
+		t.Errorf("there are %q, %v", names, err)
+	}
+}
+
 // TestOrdersAreCarriedOut, their end is told until the API has taken it, and a list that is known is waited on.
 func TestOrdersAreCarriedOut(t *testing.T) {
 	dir, blobs := t.TempDir(), t.TempDir()

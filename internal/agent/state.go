@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/agent/disks"
@@ -82,9 +83,10 @@ func (k *keeper) save() error {
 	return replace(filepath.Join(k.dir, stateFile), text)
 }
 
-// replace writes a file as a whole, durable: a crash leaves the old one or the new one.
+// replace writes a file as a whole, durable: a crash leaves the old one or the new one, and at most a draft that the next one is written over.
+// No two write one file at a time.
 func replace(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}

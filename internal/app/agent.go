@@ -124,14 +124,10 @@ func agentConfig(conf *config.Config) (agent.Config, error) {
 			return agent.Config{}, fmt.Errorf("[agent] state_directory %s is in the resource %s: when that fails, the agent would forget it", c.StateDirectory, r.Name)
 		}
 	}
-	locks := filepath.Join(c.StateDirectory, "locks")
-	if err := os.MkdirAll(locks, 0o700); err != nil {
-		return agent.Config{}, fmt.Errorf("[agent] state_directory: %w", err)
-	}
 	return agent.Config{
 		Host: host, StateDir: c.StateDirectory, Resources: resources, Probe: c.ProbeInterval, Write: c.WriteInterval, Deadline: c.ProbeTimeout,
 		Report: c.ReportInterval, Domain: c.FailureDomain,
-		Prober: disks.Children{Program: append([]string{"/proc/self/exe"}, ProbeWords...), Locks: locks},
+		Prober: disks.Children{Program: append([]string{"/proc/self/exe"}, ProbeWords...), Locks: locksOf(c.StateDirectory)},
 		Blobs: copies.Config{
 			Dir: c.BlobDirectory, Parallel: c.CopiesIn, Serving: c.CopiesOut, Interval: c.VerifyInterval, Rate: int64(c.VerifyRate) << 20,
 			Pass: min(time.Hour, max(c.VerifyInterval/4, time.Second)), Patience: time.Minute, Stall: 20 * time.Second,
@@ -139,11 +135,17 @@ func agentConfig(conf *config.Config) (agent.Config, error) {
 	}, nil
 }
 
+// locksOf is where probes hold their locks.
+func locksOf(stateDirectory string) string { return filepath.Join(stateDirectory, "locks") }
+
 // earlierEnds is how long an agent waits for the one before it to end.
 const earlierEnds = 5 * time.Second
 
-// lockState keeps a second agent off the state directory: each would overwrite the other's verdicts, and take its probes for hanging ones.
+// lockState makes the state directory, and keeps a second agent off it: each would overwrite the other's verdicts, and take its probes for hanging ones.
 func lockState(ctx context.Context, dir string) (io.Closer, error) {
+	if err := os.MkdirAll(locksOf(dir), 0o700); err != nil {
+		return nil, fmt.Errorf("[agent] state_directory: %w", err)
+	}
 	lock, err := os.OpenFile(filepath.Join(dir, "agent.lock"), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("[agent] state_directory: %w", err)

@@ -55,10 +55,13 @@ func create(tb testing.TB, server, driver, dsn string, statements func(name stri
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := db.PingContext(ctx); err != nil {
 		_ = db.Close()
+		if ctx.Err() != nil { // it is there, so nothing may be skipped
+			tb.Fatalf("%s takes more than a minute to answer: %v", server, err)
+		}
 		tb.Skipf("SKIPPED: no %s server answers: %v", server, err)
 	}
 	random := make([]byte, 6)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -60,7 +61,7 @@ func NewGalera() (*Galera, error) {
 	if _, err := os.Stat(galeraProvider); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoGalera, err)
 	}
-	dir, err := os.MkdirTemp("", "salvor-galera-")
+	dir, err := ownDir("salvor-galera")
 	if err != nil {
 		return nil, err
 	}
@@ -170,15 +171,22 @@ func credential() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
+// freePorts are ports on which nobody listens. They are below those that the kernel gives to whoever connects: one of these could be taken before
+// its server has started.
 func freePorts(n int) ([]int, error) {
+	const first, last = 20_000, 32_000
 	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for tries := 0; len(ports) < n; tries++ {
+		port := first + rand.IntN(last-first)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
-			return nil, err
+			if tries > 100*n {
+				return nil, err
+			}
+			continue
 		}
 		defer l.Close() // all at once, so that they differ
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		ports = append(ports, port)
 	}
 	return ports, nil
 }

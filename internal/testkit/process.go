@@ -3,12 +3,15 @@ package testkit
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,7 +32,7 @@ func Binary(tb testing.TB) string {
 		return built
 	}
 	binary.once.Do(func() {
-		dir, err := os.MkdirTemp("", "salvor-test-")
+		dir, err := ownDir("salvor-test")
 		if err != nil {
 			binary.err = err
 			return
@@ -47,6 +50,19 @@ func Binary(tb testing.TB) string {
 	return binary.path
 }
 
+// ownDir makes a directory for temporary files of this process's, and removes those of processes that have ended: nothing in a package's tests
+// comes after the last of them.
+func ownDir(kind string) (string, error) {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), kind+"-*-*"))
+	for _, dir := range left {
+		pid, err := strconv.Atoi(strings.Split(strings.TrimPrefix(filepath.Base(dir), kind+"-"), "-")[0])
+		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = os.RemoveAll(dir)
+		}
+	}
+	return os.MkdirTemp("", fmt.Sprintf("%s-%d-", kind, os.Getpid()))
+}
+
 // Process is a running program of a test.
 type Process struct {
 	Name string
@@ -59,7 +75,7 @@ type Process struct {
 	err   error
 }
 
-// Start runs the binary with args. The process ends with the test, which shows its last lines when it fails.
+// Start runs the binary with args. The process ends with the test, which shows its last lines when it fails; also with one that is killed.
 func Start(tb testing.TB, name string, args ...string) *Process {
 	tb.Helper()
 	return StartProgram(tb, "", name, args...)
@@ -75,11 +91,8 @@ func StartProgram(tb testing.TB, program, name string, args ...string) *Process 
 	out, w := io.Pipe()
 	p.cmd.Stdout, p.cmd.Stderr = w, w
 	p.cmd.Env = append(os.Environ(), "TZ=UTC")
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := p.cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	read := make(chan struct{})
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	began, read := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(read)
 		lines := bufio.NewScanner(out)
@@ -89,11 +102,19 @@ func StartProgram(tb testing.TB, program, name string, args ...string) *Process 
 		}
 	}()
 	go func() {
-		p.err = p.cmd.Wait()
+		runtime.LockOSThread() // Pdeathsig means the thread that started it
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		if began <- err; err == nil {
+			p.err = p.cmd.Wait()
+		}
 		_ = w.Close()
 		<-read
 		close(p.done)
 	}()
+	if err := <-began; err != nil {
+		tb.Fatal(err)
+	}
 	tb.Cleanup(func() {
 		p.Signal(syscall.SIGCONT)
 		p.Kill()

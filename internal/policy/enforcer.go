@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,7 +13,7 @@ import (
 
 // Config says where the rules are ([oslo_policy]).
 type Config struct {
-	File        string   // policy_file, as a path; one that does not exist leaves the defaults
+	File        string   // policy_file, as a path; while none is there the defaults hold, and one that comes is read
 	Dirs        []string // policy_dirs, read after the file
 	DefaultRule string   // policy_default_rule: stands in for a rule that is not defined; "" means "default"
 }
@@ -25,8 +26,10 @@ type Enforcer struct {
 	cfg     Config
 	log     *slog.Logger
 	rules   atomic.Pointer[ruleset]
-	mu      sync.Mutex // of the two below, held while reading
+	mu      sync.Mutex // of what is below, held while reading
 	seen    string     // what the files looked like when last read
+	had     bool       // the policy file was among them
+	failed  string     // why the files cannot be used as they are now; "" when they are in use
 	checked time.Time
 }
 
@@ -40,7 +43,7 @@ func New(cfg Config, log *slog.Logger) (*Enforcer, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.seen = look(files)
+	e.seen, e.had = look(files), slices.Contains(files, cfg.File)
 	rules, err := load(files, cfg.DefaultRule)
 	if err != nil {
 		return nil, err
@@ -69,7 +72,8 @@ func (e *Enforcer) Identify(id Identity) Identity {
 	return id
 }
 
-// refresh reads changed files again. While they cannot be read or understood, the rules that held stay in force.
+// refresh reads changed files again. While they cannot be read or understood, the rules that held stay in force; so they do
+// when the policy file is gone, as it is for a moment while some tools replace it: the defaults may allow more.
 func (e *Enforcer) refresh() {
 	if !e.mu.TryLock() {
 		return // another request is looking
@@ -81,21 +85,25 @@ func (e *Enforcer) refresh() {
 	e.checked = time.Now()
 	files, err := filesOf(e.cfg.File, e.cfg.Dirs)
 	seen := look(files)
-	if err == nil && seen == e.seen {
+	if err == nil && seen == e.seen && e.failed == "" {
 		return
+	}
+	has := slices.Contains(files, e.cfg.File)
+	if err == nil && e.had && !has {
+		err = fmt.Errorf("policy file %s is gone; put it back, or restart salvor to go by what is left", e.cfg.File)
 	}
 	var rules ruleset
 	if err == nil {
 		rules, err = load(files, e.cfg.DefaultRule)
 	}
-	if err != nil {
-		if seen != e.seen {
+	if err != nil { // tried again each time: a right that was given changes neither size nor time
+		if err.Error() != e.failed {
 			e.log.Error("policy not changed: the new rules cannot be used, the old ones stay in force", "error", err)
 		}
-		e.seen = seen
+		e.failed = err.Error()
 		return
 	}
-	e.seen = seen
+	e.seen, e.had, e.failed = seen, has, ""
 	e.use(&rules)
 	e.log.Info("policy read again", "files", files)
 }

@@ -33,15 +33,15 @@ func (id Identity) Name() string {
 }
 
 // credential reports whether the named credential has, or holds, the value. One that is absent never does, not even
-// against another absent one.
+// against another absent one. To Masakari every project is an admin project, whatever the token says.
 func (id Identity) credential(name, value string) bool {
 	if name == "roles" {
 		return slices.Contains(id.Roles, value)
 	}
 	got := map[string]string{
-		"user_id": id.UserID, "user": id.UserID, "user_domain_id": id.UserDomainID,
-		"project_id": id.ProjectID, "tenant": id.ProjectID, "project_domain_id": id.ProjectDomainID,
-		"domain_id": id.DomainID, "system_scope": id.SystemScope,
+		"user_id": id.UserID, "user_domain_id": id.UserDomainID,
+		"project_id": id.ProjectID, "project_domain_id": id.ProjectDomainID,
+		"domain_id": id.DomainID, "system_scope": id.SystemScope, "is_admin_project": "True",
 	}[name]
 	return got != "" && got == value
 }

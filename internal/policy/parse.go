@@ -12,11 +12,14 @@ const maxNesting = 100
 var errNesting = errors.New("too many parentheses")
 
 // parse reads an expression: checks joined by `or`, `and` (which binds more closely), `not` and parentheses. An empty one
-// always allows.
+// always allows; one of blanks, which allows nobody in oslo.policy, is refused.
 func parse(expression string) (check, error) {
+	if expression == "" {
+		return constant(true), nil
+	}
 	p := parser{words: words(expression)}
 	if len(p.words) == 0 {
-		return constant(true), nil
+		return nil, errors.New("it is blank; write @ for everybody, ! for nobody")
 	}
 	c, err := p.or(0)
 	if err != nil {

@@ -90,6 +90,8 @@ func TestLanguage(t *testing.T) {
 		"domain_id:%(domain)s":  false,
 		"system_scope:":         false, // absent is equal to nothing
 		"unheard_of:x":          false,
+		"is_admin_project:True": true, // to Masakari each is one
+		"tenant:%(project_id)s": false,
 		"1:1":                   true,
 		"role:%(user_id)s":      false,
 	} {
@@ -109,7 +111,7 @@ func TestLanguageRefuses(t *testing.T) {
 	for _, expression := range []string{
 		"admin", "role:a role:b", "role:a and", "or role:a", "(role:a", "role:a)", "()", "not", "and", ":x",
 		"http://policy/check", "https:x", "role:%s", "role:%(x)d", strings.Repeat("(", 200) + "@" + strings.Repeat(")", 200),
-		"[]", "role:a, role:b",
+		"[]", "role:a, role:b", " ", "\t \n",
 	} {
 		if c, err := parse(expression); err == nil {
 			t.Errorf("%q is read as %#v, want a refusal", expression, c)
@@ -163,25 +165,54 @@ func TestReadFlat(t *testing.T) {
 	}
 }
 
+// TestNamesAsYAMLReadsThem: a rule under a name that differs from what is meant by a blank or a mark has no effect, and what it
+// was to forbid stays allowed.
+func TestNamesAsYAMLReadsThem(t *testing.T) {
+	for text, want := range map[string]string{
+		"name : '!'":              "name",
+		"'name'  : '!'":           "name",
+		"name  : # so\n  '!'":     "name",
+		"name :\n  '!'":           "name",
+		"\ufeffname: '!'":         "name",
+		"# first\rname: '!'\r":    "name",
+		"\ufeff\"a:b\" : '!'\r\n": "a:b",
+	} {
+		got, err := readFlat(text)
+		if err != nil || len(got) != 1 || got[0].key != want || got[0].value != "!" {
+			t.Errorf("%q: %v, %v; want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"{}", "---\n{} # none\n", "\ufeff{}\r\n# nothing", "", "# only\n---\n..."} {
+		if got, err := readFlat(text); err != nil || len(got) != 0 {
+			t.Errorf("%q: %v, %v; want no rules", text, got, err)
+		}
+	}
+}
+
 func TestReadFlatRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"{\"a\": \"@\"}":     "line 1: this is JSON",
-		"[a]":                "line 1: this is JSON",
-		"a: '@'\nb: !":       "line 2: an expression that begins with \"!\" must be in quotes",
-		"a: @":               "line 1: an expression that begins with \"@\" must be in quotes",
-		"a:":                 "line 1: a rule without an expression",
-		"a: # nothing\nb: x": "line 1: a rule without an expression",
-		"a: [role:x]":        "line 1: lists and mappings",
-		"- a":                "line 1: \"-\" does not begin",
-		"a\n":                "line 1: no colon",
-		"a: 'x":              "line 1: the quotes are not closed",
-		"a: \"\\q\"":         "line 1: the quotes are not closed, or an escape",
-		"a: 'x' y":           "line 1: \"y\" behind the closing quote",
-		"  a: x":             "line 1: indented",
-		"a: x\n---\nb: y":    "line 2: a second document",
-		"a: role:x: y":       "line 1: a colon and a blank inside",
-		"'a' : 'x'\n'b'x: y": "line 2: a colon and a blank must follow",
-		"a: |x\n  y":         "line 1: \"|x\" is no head",
+		"{\"a\": \"@\"}":      "line 1: this is JSON",
+		"[a]":                 "line 1: this is JSON",
+		"a: '@'\nb: !":        "line 2: an expression that begins with \"!\" must be in quotes",
+		"a: @":                "line 1: an expression that begins with \"@\" must be in quotes",
+		"a:":                  "line 1: a rule without an expression",
+		"a: # nothing\nb: x":  "line 1: a rule without an expression",
+		"a: [role:x]":         "line 1: lists and mappings",
+		"- a":                 "line 1: \"-\" does not begin",
+		"a\n":                 "line 1: no colon",
+		"a: 'x":               "line 1: the quotes are not closed",
+		"a: \"\\q\"":          "line 1: the quotes are not closed, or an escape",
+		"a: 'x' y":            "line 1: \"y\" behind the closing quote",
+		"  a: x":              "line 1: indented",
+		"a: x\n---\nb: y":     "line 2: a second document",
+		"a: role:x: y":        "line 1: a colon and a blank inside",
+		"'a' : 'x'\n'b'x: y":  "line 2: a colon and a blank must follow",
+		"a: |x\n  y":          "line 1: \"|x\" is no head",
+		"a: >-\n\nb: '@'":     "line 1: a rule without an expression",
+		"a: '@'\n...\nb: '!'": "line 3: behind the end",
+		"{}\na: '@'":          "line 2: after {}",
+		"a: '@'\nb: '\xff'":   "line 2: not UTF-8",
+		"a: &x role:y":        "line 1: anchors and aliases",
 	} {
 		if _, err := readFlat(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -254,6 +285,48 @@ func TestReadAgainOnChange(t *testing.T) {
 		step("a: role:x or role:y", true)
 		step("a: 'not readable", true) // the old rules stay
 		step("a: '!' ", false)
+	})
+}
+
+// TestUnusableWhileRunning: what cannot be read, or is gone, leaves the rules as they were, is said once, and is read as soon as it can be.
+func TestUnusableWhileRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "policy.yaml")
+		var log strings.Builder
+		e, err := New(Config{File: file}, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		admin := Identity{Roles: []string{"admin"}}
+		is := func(what string, want bool, lines int) {
+			t.Helper()
+			for range 3 {
+				time.Sleep(checkEvery)
+				if got := e.Identify(admin).IsAdmin; got != want {
+					t.Errorf("%s: admin %v, want %v", what, got, want)
+				}
+			}
+			if got := strings.Count(log.String(), "\n"); got != lines {
+				t.Errorf("%s: %d lines, want %d\n%s", what, got, lines, log.String())
+			}
+		}
+		is("no file", true, 0)
+		write(t, dir, "policy.yaml", "context_is_admin: role:boss")
+		is("it comes", false, 1)
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		is("it is gone", false, 2)
+		write(t, dir, "policy.yaml", "context_is_admin: role:chief")
+		is("it is back", false, 3)
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(file, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		is("a directory stands there", false, 4)
 	})
 }
 

@@ -150,9 +150,12 @@ func filesOf(file string, dirs []string) ([]string, error) {
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("policy directory: %w", err)
 		}
-		entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.IsDir() || strings.HasPrefix(e.Name(), ".") })
 		for _, e := range entries {
-			files = append(files, filepath.Join(dir, e.Name()))
+			path := filepath.Join(dir, e.Name())
+			if info, err := os.Stat(path); strings.HasPrefix(e.Name(), ".") || err == nil && info.IsDir() {
+				continue
+			}
+			files = append(files, path)
 		}
 	}
 	return files, nil

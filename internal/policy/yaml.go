@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // entry is one `key: value` of a file.
@@ -12,11 +13,26 @@ type entry struct {
 }
 
 // readFlat reads the YAML that policy files are made of: one flat mapping of texts, plain, quoted or as a block, over one
-// line or several, with comments. Everything else is refused with its line.
+// line or several, with comments; or {}, which deployment tools write where there are no rules. Everything else is refused
+// with its line.
 func readFlat(text string) ([]entry, error) {
-	r := flatReader{lines: strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")}
+	text = strings.TrimPrefix(text, "\ufeff")
+	r := flatReader{lines: strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text), "\n")}
+	for i, line := range r.lines {
+		if !utf8.ValidString(line) {
+			r.at = i
+			return nil, r.fail("not UTF-8 text")
+		}
+	}
 	var entries []entry
 	for r.skipBlank() {
+		if r.empty() && len(entries) == 0 {
+			r.at++
+			if r.skipBlank() {
+				return nil, r.fail("after {}, which is no rules at all, no rule can follow")
+			}
+			return nil, nil
+		}
 		line := r.at + 1
 		e, err := r.entry(len(entries) == 0)
 		if err != nil {
@@ -50,6 +66,12 @@ func (r *flatReader) skipBlank() bool {
 	return false
 }
 
+// empty reports whether the current line is a mapping of nothing.
+func (r *flatReader) empty() bool {
+	bare, _, _ := strings.Cut(r.lines[r.at], " #")
+	return strings.TrimSpace(bare) == "{}"
+}
+
 // indented reports whether the current line goes on with what an earlier one began.
 func (r *flatReader) indented() bool {
 	return r.at < len(r.lines) && strings.HasPrefix(r.lines[r.at], " ")
@@ -65,7 +87,10 @@ func (r *flatReader) entry(first bool) (*entry, error) {
 	case mark == "---":
 		return nil, r.fail("a second document; put all rules into one")
 	case mark == "...":
-		r.at = len(r.lines)
+		r.at++
+		if r.skipBlank() {
+			return nil, r.fail("behind the end of the document; remove the line ...")
+		}
 		return nil, nil
 	}
 	switch line[0] {
@@ -100,14 +125,17 @@ func (r *flatReader) key(line string) (key, rest string, err error) {
 		}
 		return key, rest[1:], nil
 	}
-	if i := strings.Index(line, ": "); i > 0 {
-		return line[:i], line[i+2:], nil
+	name, rest, found := strings.Cut(line, ": ")
+	if !found {
+		name, found = strings.CutSuffix(strings.TrimSpace(line), ":")
 	}
-	if trimmed := strings.TrimRight(line, " "); strings.HasSuffix(trimmed, ":") {
-		return strings.TrimSuffix(trimmed, ":"), "", nil
+	if name = strings.TrimSpace(name); found && name != "" {
+		return name, rest, nil
 	}
 	return "", "", r.fail("no colon and blank behind a rule's name")
 }
+
+const noExpression = `a rule without an expression would allow everybody; write "@" if that is meant, "!" for nobody`
 
 // value reads what stands behind the colon and on the lines that go on with it, and goes behind them.
 func (r *flatReader) value(rest string) (string, error) {
@@ -115,7 +143,7 @@ func (r *flatReader) value(rest string) (string, error) {
 		r.at++
 		if !r.skipBlank() || !r.indented() {
 			r.at--
-			return "", r.fail("a rule without an expression would allow everybody; write \"@\" if that is meant, \"!\" for nobody")
+			return "", r.fail(noExpression)
 		}
 		rest = strings.TrimLeft(r.lines[r.at], " ")
 	}
@@ -125,8 +153,10 @@ func (r *flatReader) value(rest string) (string, error) {
 	case '|', '>':
 		return r.block(rest)
 	case '{', '[':
-		return "", r.fail("lists and mappings are no expressions")
-	case '@', '!', '&', '*', '%', '`', '\t':
+		return "", r.fail("lists and mappings are no expressions; write it with and, or and parentheses")
+	case '&', '*':
+		return "", r.fail("anchors and aliases are not read; write the expression out, or refer to a rule with rule:NAME")
+	case '@', '!', '%', '`', '\t':
 		return "", r.fail("an expression that begins with %q must be in quotes", rest[:1])
 	}
 	return r.plain(rest)
@@ -159,13 +189,19 @@ func (r *flatReader) block(header string) (string, error) {
 	if mark, _, _ := strings.Cut(header, " #"); strings.Trim(mark[1:], "+-123456789 ") != "" {
 		return "", r.fail("%q is no head of a block", header)
 	}
+	start := r.at
 	r.at++
 	var parts []string
 	for r.at < len(r.lines) && (r.indented() || strings.TrimSpace(r.lines[r.at]) == "") {
 		parts = append(parts, strings.TrimSpace(r.lines[r.at]))
 		r.at++
 	}
-	return strings.TrimSpace(strings.Join(parts, " ")), nil
+	value := strings.TrimSpace(strings.Join(parts, " "))
+	if value == "" {
+		r.at = start
+		return "", r.fail(noExpression)
+	}
+	return value, nil
 }
 
 // plain reads a text without quotes, which ends at a comment.

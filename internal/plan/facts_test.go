@@ -55,6 +55,9 @@ func (w *world) look(l plan.Look) {
 func (w *world) answer(l plan.Look) func() {
 	began, err := w.now, w.away
 	f := &w.facts
+	if err == nil && (l.Kind == plan.LookServers || l.Kind == plan.LookMigrations) {
+		err = w.lists
+	}
 	switch l.Kind {
 	case plan.LookServices:
 		s := seen(slices.Clone(w.services), began, w.slow, err)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -164,6 +165,9 @@ func (t *turn) fit(m *ha.VMove, may bool, stop string) bool {
 	return false
 }
 
+// listsStand is how old the host's lists may be when an order is sent by them: somebody may have ordered by hand since.
+const listsStand = 2 * time.Minute
+
 // order sends the one order that must never be sent twice (invariants I2, I4).
 func (t *turn) order(m *ha.VMove, may bool, stop string) bool {
 	if t.acting[m.InstanceUUID] {
@@ -183,7 +187,10 @@ func (t *turn) order(m *ha.VMove, may bool, stop string) bool {
 	if !may {
 		return false
 	}
-	if t.Facts.Migrations.At.IsZero() || t.Facts.Servers.At.IsZero() {
+	if old := t.Now.Add(-listsStand); !t.Facts.Migrations.After(old) || !t.Facts.Servers.After(old) {
+		if err := cmp.Or(t.Facts.Migrations.Err, t.Facts.Servers.Err); err != nil {
+			m.Message = ptr("waiting: Nova does not list what is on the host, or under way: " + ha.TextOf(err))
+		}
 		t.keepLooking()
 		return false
 	}
@@ -222,7 +229,7 @@ func (t *turn) order(m *ha.VMove, may bool, stop string) bool {
 	if t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActEvacuate, Instance: m.InstanceUUID, Host: m.SourceHost, Target: target}) {
 		t.leaveStale(m, r)
 		m.Order = ha.Order{At: t.Now, Base: t.lastRecord(m), Target: target}
-		m.Attempts++
+		m.Attempts, m.Message = m.Attempts+1, nil
 		m.Stage = ha.StageOrdered
 		t.progress(ha.TaskEvacuate, 0.5, "Evacuation of instance started: '%s'", m.InstanceUUID)
 	}

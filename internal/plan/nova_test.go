@@ -27,6 +27,7 @@ type nova struct {
 	dark       string        // why no power controller answers
 	away       error         // what every look answers while it is set
 	denies     bool          // every look at one instance is answered 404 while it is set
+	lists      error         // what the lists of servers and migrations answer while it is set
 	script     func(ha.Act) *reply
 	sent       []string    // every act, as text
 	sentAt     []time.Time // when

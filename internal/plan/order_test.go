@@ -391,3 +391,30 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 }
+
+// While Nova does not list what is under way, what was listed minutes ago allows no order: somebody may have ordered by hand since.
+func TestNoOrderByOldLists(t *testing.T) {
+	w := hostDeath(t)
+	w.instance("i1")
+	w.instance("i2")
+	w.rules.Threads = 1
+	w.comes(time.Second, func() { w.unit.Wishes.HoldBy, w.unit.Wishes.HoldReason = "op", "doing it by hand" })
+	w.run(10 * time.Second)
+	w.moved("i1", ha.MoveSucceeded, "")
+	w.lists = broken()
+	w.run(2 * time.Minute)
+	w.takes = 4 * time.Minute
+	if err := w.evacuate(w.server("i2"), ha.Act{Instance: "i2"}); err != nil {
+		t.Fatal(err)
+	}
+	w.comes(time.Minute, func() { w.unit.Wishes = ha.Wishes{Releases: 1, ReleaseBy: "op"} })
+	w.run(2 * time.Minute)
+	w.waiting("Nova does not list what is on the host, or under way: no route to host")
+	w.lists = nil
+	w.rules.WaitEvacuation = 10 * time.Minute
+	w.toEnd(10 * time.Minute)
+	w.end(ha.StatusFinished, "2 of 2")
+	if w.count("evacuate") != 1 {
+		t.Errorf("sent %v", w.sent)
+	}
+}

@@ -572,3 +572,22 @@ func TestDownOfTwoRows(t *testing.T) {
 		}
 	}
 }
+
+// A database whose clock is put back makes no proof young: the next owner takes it anew.
+func TestProofOfATimeToCome(t *testing.T) {
+	w := hostDeath(t)
+	w.instance("i1")
+	w.instance("i2")
+	w.rules.Threads = 1
+	w.comes(time.Second, func() { w.unit.Wishes.HoldBy = "op" })
+	w.run(5 * time.Minute)
+	w.live(failedHost)
+	w.unit.ProofAt = w.now.Add(time.Hour)
+	w.unit.Wishes.HoldBy = ""
+	w.takeover()
+	w.run(time.Minute)
+	if w.count("evacuate") != 1 {
+		t.Errorf("sent %v", w.sent)
+	}
+	w.waiting("compute-1 is heard again while forced down: no new orders")
+}

@@ -43,6 +43,9 @@ func begin(v View) *turn {
 	for k := range v.InFlight {
 		t.acting[k] = true
 	}
+	if t.rec.ProofAt.Sub(v.Now) > clocksApart { // the database's clock was put back: nobody knows how old the proof is
+		t.rec.ProofAt = time.Time{}
+	}
 	if t.note.Message == nil {
 		t.note.Message = new(string)
 	} else {
@@ -51,6 +54,9 @@ func begin(v View) *turn {
 	}
 	return t
 }
+
+// clocksApart is how far the clocks of a cluster's nodes may be apart.
+const clocksApart = 10 * time.Second
 
 // decision gathers the turn: rows that differ are written, the rest is left alone.
 func (t *turn) decision() Decision {

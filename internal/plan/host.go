@@ -158,17 +158,24 @@ func (t *turn) adopt(n ha.Notification) {
 	t.note.Status = ha.StatusRunning
 }
 
+// heedRelease lets the unit pass the gate that it is held at, if an operator asked for that.
+func (t *turn) heedRelease() {
+	w := t.Unit.Wishes
+	if w.Releases <= t.rec.Released {
+		return
+	}
+	t.rec.Released = w.Releases
+	if t.rec.HeldAt != "" && !t.waived(t.rec.HeldAt) {
+		t.rec.Waived = append(append([]ha.Gate(nil), t.rec.Waived...), t.rec.HeldAt)
+		t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryOperator, Text: said(w.ReleaseBy, fmt.Sprintf("released gate %s", t.rec.HeldAt))}})
+		t.unhold()
+	}
+}
+
 // heedWishes honours what an operator asked for (RECOVERY section 5).
 func (t *turn) heedWishes() {
+	t.heedRelease()
 	w := t.Unit.Wishes
-	if w.Releases > t.rec.Released {
-		t.rec.Released = w.Releases
-		if t.rec.HeldAt != "" && !t.waived(t.rec.HeldAt) {
-			t.rec.Waived = append(append([]ha.Gate(nil), t.rec.Waived...), t.rec.HeldAt)
-			t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryOperator, Text: said(w.ReleaseBy, fmt.Sprintf("released gate %s", t.rec.HeldAt))}})
-			t.unhold()
-		}
-	}
 	if w.Retries > t.rec.Retried {
 		t.rec.Retried = w.Retries
 		t.rec.Failures = 0

@@ -11,6 +11,7 @@ import (
 // Process is the plan of a PROCESS report (RECOVERY section 4).
 func Process(v View) Decision {
 	t := begin(v)
+	t.heedRelease()
 	for _, o := range t.Results {
 		t.processPut(o)
 	}

@@ -17,6 +17,7 @@ const (
 // VM is the plan of a VM report (RECOVERY section 3).
 func VM(v View) Decision {
 	t := begin(v)
+	t.heedRelease()
 	for _, o := range t.Results {
 		t.vmActed(o)
 	}
@@ -259,8 +260,12 @@ func (t *turn) vmActed(o ha.Outcome) {
 	if class == ha.ClassRefused && ha.StatusOf(o.Err) == 409 && o.Act.Kind == ha.ActStop {
 		t.progress(ha.TaskStop, 0, "Conflict when stopping instance: %s", o.Act.Instance)
 	}
-	if class == ha.ClassRefused && ha.StatusOf(o.Err) == 403 {
+	switch {
+	case class != ha.ClassRefused:
+	case ha.StatusOf(o.Err) == 403:
 		t.vmFailed(ha.TaskStop, "Nova forbids to "+describe(o.Act)+": "+ha.TextOf(o.Err))
+	case o.Act.Kind == ha.ActResetState: // no time limit of a step would end it
+		t.vmFailed(ha.TaskStop, "Nova refused to "+describe(o.Act)+": "+ha.TextOf(o.Err))
 	}
 	t.look(LookServer, t.instanceID())
 }

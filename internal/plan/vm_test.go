@@ -405,3 +405,33 @@ func TestVMTakeoverAtAnyMoment(t *testing.T) {
 		}
 	}
 }
+
+// A release lets a restart pass its segment's pause, as it does a host's recovery.
+func TestReleaseOfAPause(t *testing.T) {
+	for name, w := range map[string]*world{"instance": crashed(t), "process": processReport(t, ha.EventStopped, ha.ProcessNovaCompute)} {
+		t.Run(name, func(t *testing.T) {
+			w.t = t
+			w.nova.t = t
+			w.unit.Segment.Pause = &ha.Pause{Segment: "segment", By: "op", Reason: "power work", Since: born}
+			w.run(5 * time.Minute)
+			w.waiting("paused by op")
+			w.acts()
+			w.comes(0, func() { w.unit.Wishes = ha.Wishes{Releases: 1, ReleaseBy: "bob: it may go on"} })
+			w.toEnd(time.Minute)
+			w.end(ha.StatusFinished, "")
+			if w.wrote(ha.EntryOperator, "bob released gate segment") != 1 {
+				t.Error("the release is not in the journal")
+			}
+		})
+	}
+}
+
+// Nova that refuses to reset a resized instance is told of, and asked again by the rules of retries only.
+func TestVMResetRefused(t *testing.T) {
+	w := crashed(t)
+	w.server("i1").VMState = ha.VMResized
+	w.script = func(ha.Act) *reply { return &reply{err: refused(409, "Cannot reset it now")} }
+	w.toEnd(time.Hour)
+	w.end(ha.StatusFailed, "Cannot reset it now")
+	w.acts("reset i1 active", "reset i1 active", "reset i1 active")
+}

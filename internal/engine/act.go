@@ -15,7 +15,7 @@ const fenceWithin = 5 * time.Second
 
 // send carries out acts that were decided at, and whose intents are committed. Each runs beside the loop and reports once.
 func (u *unit) send(acts []ha.Act, decided time.Time) {
-	by := time.Now().Add(orderWithin)
+	by := u.wrote.Add(orderWithin) // the unit may have been loaded since
 	for _, a := range acts {
 		switch a.Kind {
 		case ha.ActEvacuate:

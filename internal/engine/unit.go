@@ -31,6 +31,7 @@ type unit struct {
 	flying map[string]ha.ActKind
 	ended  []ha.Outcome // acts that ended and are not yet committed
 	sent   time.Time    // when the last commit that succeeded was sent
+	wrote  time.Time    // when the last commit had succeeded
 	reload bool
 	took   string                  // that it was taken over, until that is written
 	faults int                     // commits in a row that failed for no reason that passes by itself
@@ -197,7 +198,7 @@ func (u *unit) commit(ctx context.Context, d plan.Decision, draining bool) (done
 		return u.refused(ctx, err)
 	}
 	u.faults = 0
-	u.sent = sent
+	u.sent, u.wrote = sent, time.Now()
 	u.guard.Renew(sent)
 	u.rows.Apply(d.Changes...)
 	if len(d.Changes) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -205,6 +206,53 @@ func TestDeletedToo(t *testing.T) {
 	rows := query(t, connect(t, to), "SELECT id, deleted, deleted_at FROM hosts WHERE deleted <> 0")
 	if len(rows) != 1 || rows[0][0] != "4" || rows[0][1] != "4" || !strings.HasPrefix(rows[0][2], "2024-02-01") {
 		t.Errorf("%v", rows)
+	}
+}
+
+// TestSpellingsOfUUIDs: uuids in upper case, or without dashes, are the same uuids, as they are for MySQL, and as the API looks them up.
+func TestSpellingsOfUUIDs(t *testing.T) {
+	for _, kind := range []string{"sqlite", "mariadb"} {
+		t.Run(kind, func(t *testing.T) {
+			from, odd, to, oddly := databases[kind](t), databases[kind](t), databases["sqlite"](t), databases["sqlite"](t)
+			makeMasakari(t, kind, from, "13adff5efb9a")
+			makeMasakari(t, kind, odd, "13adff5efb9a")
+			lettered := func(text string) string { return strings.ReplaceAll(text, "-4000-", "-4abc-") } // the fixture's have no letters
+			for _, url := range []string{from, odd} {
+				for _, c := range []string{"failover_segments uuid", "hosts uuid", "hosts failover_segment_id", "notifications notification_uuid", "notifications source_host_uuid",
+					"notifications failover_segment_uuid", "vmoves uuid", "vmoves notification_uuid", "flowdetails parent_uuid"} {
+					table, column, _ := strings.Cut(c, " ")
+					run(t, connect(t, url), "UPDATE "+table+" SET "+column+" = REPLACE("+column+", '-4000-', '-4abc-')")
+				}
+			}
+			db := connect(t, odd)
+			run(t, db, "UPDATE failover_segments SET uuid = UPPER(uuid) WHERE id = 1", "UPDATE failover_segments SET uuid = REPLACE(uuid, '-', '') WHERE id = 2",
+				"UPDATE hosts SET uuid = UPPER(uuid)", "UPDATE hosts SET failover_segment_id = UPPER(failover_segment_id) WHERE id = 2",
+				"UPDATE notifications SET notification_uuid = UPPER(notification_uuid) WHERE id IN (1, 3)", "UPDATE notifications SET failover_segment_uuid = UPPER(failover_segment_uuid)",
+				"UPDATE vmoves SET uuid = UPPER(uuid)", "UPDATE flowdetails SET parent_uuid = UPPER(parent_uuid) WHERE uuid = '"+uuidOf("flow", 1)+"'")
+			take(t, target(t, to), store.Import{From: from})
+			r, said := take(t, target(t, oddly), store.Import{From: odd})
+			// The time of the import is the message's.
+			when := regexp.MustCompile(`20[2-9]\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?`)
+			now := func(s string) string {
+				return when.ReplaceAllStringFunc(s, func(at string) string {
+					if strings.HasPrefix(at, "2024-") {
+						return at
+					}
+					return "now"
+				})
+			}
+			if diff := cmp.Diff(now(dump(t, to)), now(dump(t, oddly))); diff != "" {
+				t.Errorf("the plain uuids (-), and those spelt otherwise (+), %+v\n%s\n%s", r, diff, strings.Join(said, "\n"))
+			}
+			if want := lettered(uuids("changed: hosts id 2, {u:host:2}: lower case with dashes, as salvor spells uuids, is now its uuid, failover_segment_id")); !slices.Contains(said, want) {
+				t.Errorf("not said: %s\n%s", want, strings.Join(said, "\n"))
+			}
+			first := dump(t, oddly)
+			take(t, target(t, oddly), store.Import{From: odd})
+			if diff := cmp.Diff(first, dump(t, oddly)); diff != "" {
+				t.Errorf("a second run changed:\n%s", diff)
+			}
+		})
 	}
 }
 

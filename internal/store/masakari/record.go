@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/uptrace/bun"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -21,6 +22,7 @@ type record struct {
 	size   int    // bytes of its texts
 	fault  string // the first
 	cut    string // columns whose text is not kept as it is
+	spelt  string // columns whose uuid is spelt otherwise here
 }
 
 // records runs a query; what it finds must be bounded.
@@ -87,6 +89,37 @@ func (r *record) name(column string, most int) string {
 		r.bad("%s has more than %d characters", column, most)
 	}
 	return *s
+}
+
+// uuid is a name that is a uuid, as salvor spells them and looks them up: lower case, with dashes. MySQL finds another spelling too,
+// so there Masakari's rows may refer to each other by it.
+func (r *record) uuid(column string) string {
+	was := r.name(column, 36)
+	is := spelt(was)
+	if is != was {
+		r.spelt += ", " + column
+	}
+	return is
+}
+
+func spelt(id string) string {
+	if u, err := uuid.Parse(id); err == nil {
+		return u.String()
+	}
+	return id
+}
+
+// spellings are these uuids in each spelling in which they may be there.
+func spellings(ids []string) []string {
+	all := make([]string, 0, 4*len(ids))
+	for _, id := range ids {
+		all = append(all, id)
+		if _, err := uuid.Parse(id); err == nil {
+			plain := strings.ReplaceAll(id, "-", "")
+			all = append(all, strings.ToUpper(id), plain, strings.ToUpper(plain))
+		}
+	}
+	return all
 }
 
 // text is a text that may be empty; nil for NULL, and where the table has no such column.
@@ -188,19 +221,19 @@ type Row[O any] struct {
 	Deleted   int64 // 0 while it is live, else its id
 	DeletedAt *time.Time
 	Size      int    // bytes of its texts
-	Cut       string // says which of its texts are not as they were, "" for none
+	Cut       string // says which of its texts and uuids are not as they were, "" for none
 	Fault     string // why salvor cannot take it, "" when it can
 }
 
 // head reads the columns that all four tables begin with. A row without created_at, which Masakari itself never writes, has that
 // of its last change, or the first second of 1970.
-func head[O any](r *record, uuid string) (Row[O], ha.Stamps) {
-	row := Row[O]{ID: r.number("id"), UUID: r.name(uuid, 36), Deleted: r.number("deleted"), DeletedAt: r.time("deleted_at")}
+func head[O any](r *record, column string) (Row[O], ha.Stamps) {
+	row := Row[O]{ID: r.number("id"), UUID: r.uuid(column), Deleted: r.number("deleted"), DeletedAt: r.time("deleted_at")}
 	if row.ID <= 0 || row.ID > math.MaxInt32 || row.Deleted < 0 || row.Deleted > math.MaxInt32 {
 		r.bad("id or deleted is out of range: %d, %d", row.ID, row.Deleted)
 	}
 	if strings.HasSuffix(row.UUID, " ") {
-		r.bad("%s %q ends with a blank, which MySQL does not tell from one without", uuid, row.UUID)
+		r.bad("%s %q ends with a blank, which MySQL does not tell from one without", column, row.UUID)
 	}
 	stamps := ha.Stamps{CreatedAt: time.Unix(0, 0).UTC(), UpdatedAt: r.time("updated_at")}
 	if at := r.time("created_at"); at != nil {

@@ -3,10 +3,10 @@ package masakari
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/uptrace/bun"
 
@@ -28,9 +28,14 @@ func each[O any](all []*record, read func(*record) Row[O]) []Row[O] {
 	for i, r := range all {
 		rows[i] = read(r)
 		rows[i].Size, rows[i].Fault = r.size, r.fault
+		var not []string
 		if r.cut != "" {
-			rows[i].Cut = fmt.Sprintf("what no database keeps (NUL, no valid UTF-8, too many characters) was taken from its %s", r.cut[len(", "):])
+			not = append(not, "what no database keeps (NUL, no valid UTF-8, too many characters) was taken from its "+r.cut[len(", "):])
 		}
+		if r.spelt != "" {
+			not = append(not, "lower case with dashes, as salvor spells uuids, is now its "+r.spelt[len(", "):])
+		}
+		rows[i].Cut = strings.Join(not, "; ")
 	}
 	return rows
 }
@@ -61,7 +66,7 @@ func Hosts(ctx context.Context, db bun.IDB, after int64, limit int) ([]Row[ha.Ho
 func readHost(r *record) Row[ha.Host] {
 	row, stamps := head[ha.Host](r, "uuid")
 	row.Object = ha.Host{
-		Stamps: stamps, ID: row.ID, UUID: row.UUID, Name: r.name("name", rules.MaxName), SegmentUUID: r.name("failover_segment_id", 36),
+		Stamps: stamps, ID: row.ID, UUID: row.UUID, Name: r.name("name", rules.MaxName), SegmentUUID: r.uuid("failover_segment_id"),
 		Type: orEmpty(r.title("type")), ControlAttributes: r.words("control_attributes"),
 		Reserved: r.flag("reserved", false), OnMaintenance: r.flag("on_maintenance", false),
 	}
@@ -94,10 +99,13 @@ func Firsts(ctx context.Context, db bun.IDB, table, column string, uuids []strin
 		live = ""
 	}
 	all, err := records(ctx, db, "SELECT MIN(id) AS id, ? AS uuid FROM ? WHERE ? IN (?) AND id BETWEEN 1 AND ? ? GROUP BY ?",
-		bun.Ident(column), bun.Ident(table), bun.Ident(column), bun.List(uuids), math.MaxInt32, live, bun.Ident(column))
+		bun.Ident(column), bun.Ident(table), bun.Ident(column), bun.List(spellings(uuids)), math.MaxInt32, live, bun.Ident(column))
 	firsts := make(map[string]int64, len(all))
 	for _, r := range all {
-		firsts[r.words("uuid")] = r.number("id")
+		id, is := r.number("id"), spelt(r.words("uuid"))
+		if first, found := firsts[is]; !found || id < first {
+			firsts[is] = id
+		}
 	}
 	return firsts, err
 }
@@ -105,7 +113,7 @@ func Firsts(ctx context.Context, db bun.IDB, table, column string, uuids []strin
 func readNotification(r *record) Row[ha.Notification] {
 	row, stamps := head[ha.Notification](r, "notification_uuid")
 	n := ha.Notification{
-		Stamps: stamps, ID: row.ID, UUID: row.UUID, SourceHostUUID: r.name("source_host_uuid", 36), Type: ha.Type(r.words("type")),
+		Stamps: stamps, ID: row.ID, UUID: row.UUID, SourceHostUUID: r.uuid("source_host_uuid"), Type: ha.Type(r.words("type")),
 		Status: ha.Status(r.words("status")), SegmentUUID: r.text("failover_segment_uuid"), Message: r.text("message"),
 	}
 	if at := r.time("generated_time"); at != nil {
@@ -119,8 +127,10 @@ func readNotification(r *record) Row[ha.Notification] {
 	if !slices.Contains([]ha.Status{ha.StatusNew, ha.StatusRunning, ha.StatusError, ha.StatusFailed, ha.StatusFinished, ha.StatusIgnored}, n.Status) {
 		r.bad("status %q is unknown", n.Status)
 	}
-	if n.SegmentUUID != nil && len(*n.SegmentUUID) > 36 {
-		r.bad("failover_segment_uuid has more than 36 characters")
+	if n.SegmentUUID != nil && *n.SegmentUUID == "" {
+		n.SegmentUUID = nil
+	} else if n.SegmentUUID != nil {
+		*n.SegmentUUID = r.uuid("failover_segment_uuid")
 	}
 	payload := orEmpty(r.raw("payload"))
 	if !object(payload) {
@@ -150,7 +160,7 @@ func VMoves(ctx context.Context, db bun.IDB, after int64, limit int) ([]Row[ha.V
 func readVMove(r *record) Row[ha.VMove] {
 	row, stamps := head[ha.VMove](r, "uuid")
 	m := ha.VMove{
-		Stamps: stamps, ID: row.ID, UUID: row.UUID, NotificationUUID: r.name("notification_uuid", 36), InstanceUUID: r.name("instance_uuid", 36),
+		Stamps: stamps, ID: row.ID, UUID: row.UUID, NotificationUUID: r.uuid("notification_uuid"), InstanceUUID: r.name("instance_uuid", 36),
 		InstanceName: orEmpty(r.title("instance_name")), SourceHost: orEmpty(r.title("source_host")), DestHost: r.title("dest_host"),
 		StartTime: r.time("start_time"), EndTime: r.time("end_time"), Type: r.words("type"), Status: ha.MoveStatus(r.words("status")),
 		Message: r.text("message"),

@@ -43,14 +43,14 @@ func Runs(ctx context.Context, db bun.IDB, notifications []string) (runs map[str
 		return nil, nil, nil
 	}
 	flows, err := records(ctx, db, "SELECT uuid, parent_uuid, created_at FROM flowdetails WHERE parent_uuid IN (?) ORDER BY created_at, uuid",
-		bun.List(notifications))
+		bun.List(spellings(notifications)))
 	if err != nil || len(flows) == 0 {
 		return nil, nil, err
 	}
 	uuids, of := make([]string, len(flows)), make(map[string]string, len(flows))
 	for i, f := range flows {
 		uuids[i] = f.words("uuid")
-		of[uuids[i]] = f.words("parent_uuid")
+		of[uuids[i]] = spelt(f.words("parent_uuid"))
 	}
 	atoms, err := records(ctx, db, "SELECT uuid, parent_uuid, name, state, meta FROM atomdetails WHERE parent_uuid IN (?) ORDER BY uuid", bun.List(uuids))
 	if err != nil {
@@ -74,7 +74,8 @@ func Runs(ctx context.Context, db bun.IDB, notifications []string) (runs map[str
 			return cmp.Or(a.Items[0].At.Compare(b.Items[0].At), cmp.Compare(slices.Index(order, a.Name), slices.Index(order, b.Name)))
 		})
 		if len(run) > 0 {
-			runs[f.words("parent_uuid")] = append(runs[f.words("parent_uuid")], run)
+			n := of[f.words("uuid")]
+			runs[n] = append(runs[n], run)
 		}
 	}
 	return runs, unread, nil

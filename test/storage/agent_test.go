@@ -36,8 +36,8 @@ func holder(t *testing.T, d *desk, host, dir string, lines ...string) (p *testki
 	lines = append([]string{"resource = blobs:" + dir + ":instance,blob", "blob_directory = " + dir, "listen = 127.0.0.1:0"}, lines...)
 	conf = agentConf(t, d.URL, host, lines...)
 	p = startAgent(t, host, conf)
-	url = p.Await(t, `listening on (https?://[0-9.:]+)`, 20*time.Second)
-	d.status(t, host, "blobs", ha.CheckOK, 20*time.Second)
+	url = p.Await(t, `listening on (https?://[0-9.:]+)`, patience)
+	d.status(t, host, "blobs", ha.CheckOK)
 	return p, conf, url
 }
 
@@ -58,7 +58,7 @@ func layBlob(t *testing.T, dir, blob string, n int) (content []byte, sum string)
 
 func source(t *testing.T, host, url, blob string) wire.AgentSource {
 	t.Helper()
-	ticket, err := ha.SignTicket(hostKey(host), ha.Ticket{Blob: blob, Source: hostUUID(host), Destination: hostUUID("cmp-02"), Expires: time.Now().Add(time.Minute)})
+	ticket, err := ha.SignTicket(hostKey(host), ha.Ticket{Blob: blob, Source: hostUUID(host), Destination: hostUUID("cmp-02"), Expires: time.Now().Add(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,14 +97,14 @@ func TestAgentKilledInTheMiddleOfACopy(t *testing.T) {
 	s.URL = line.URL
 	order := wire.AgentOrder{ID: "t-1", Kind: wire.OrderCopy, Blob: aBlob, Size: int64(len(content)), SHA256: sum, Sources: []wire.AgentSource{s}}
 	d.order("cmp-02", order)
-	d.await(t, "cmp-02", "5 MiB", 10*time.Second, func(r wire.AgentReport) bool { return len(r.Transfers) == 1 && r.Transfers[0].Bytes == 5<<20 })
+	d.await(t, "cmp-02", "5 MiB", func(r wire.AgentReport) bool { return len(r.Transfers) == 1 && r.Transfers[0].Bytes == 5<<20 })
 	target.Kill()
 	_, _, before := health(t, url)
 
 	order.Sources = []wire.AgentSource{source(t, "cmp-01", url, aBlob)}
 	d.order("cmp-02", order)
 	again := startAgent(t, "cmp-02", conf)
-	if end := d.ended(t, "cmp-02", "t-1", 20*time.Second); end.State != "done" || end.Bytes != int64(len(content)) {
+	if end := d.ended(t, "cmp-02", "t-1"); end.State != "done" || end.Bytes != int64(len(content)) {
 		t.Fatalf("%+v", end)
 	}
 	if got, err := os.ReadFile(filepath.Join(to, aBlob[:2], aBlob)); err != nil || !slices.Equal(got, content) {
@@ -126,14 +126,14 @@ func TestTargetOutOfSpace(t *testing.T) {
 	_, _, url := holder(t, d, "cmp-01", from)
 	holder(t, d, "cmp-02", to)
 	d.order("cmp-02", wire.AgentOrder{ID: "t-1", Kind: wire.OrderCopy, Blob: aBlob, Size: int64(len(content)), SHA256: sum, Sources: []wire.AgentSource{source(t, "cmp-01", url, aBlob)}})
-	end := d.ended(t, "cmp-02", "t-1", 10*time.Second)
+	end := d.ended(t, "cmp-02", "t-1")
 	if end.State != "failed" || !strings.Contains(end.Error, "no space left in "+to) {
 		t.Errorf("%+v", end)
 	}
 	if left, err := os.ReadDir(filepath.Join(to, aBlob[:2])); err != nil || len(left) != 0 {
 		t.Errorf("%v, %v", left, err)
 	}
-	d.status(t, "cmp-02", "blobs", ha.CheckOK, 5*time.Second)
+	d.status(t, "cmp-02", "blobs", ha.CheckOK)
 }
 
 // certificates are an authority's, and one for 127.0.0.1, as files.
@@ -185,10 +185,10 @@ func TestAgentsSpeakTLS(t *testing.T) {
 	order := wire.AgentOrder{ID: "t-1", Kind: wire.OrderCopy, Blob: aBlob, Size: int64(len(content)), SHA256: sum, Sources: []wire.AgentSource{source(t, "cmp-01", url, aBlob)}}
 	d.order("cmp-02", order)
 	d.order("cmp-03", order)
-	if end := d.ended(t, "cmp-02", "t-1", 10*time.Second); end.State != "done" {
+	if end := d.ended(t, "cmp-02", "t-1"); end.State != "done" {
 		t.Errorf("%+v", end)
 	}
-	d.await(t, "cmp-03", "that the source cannot be trusted", 10*time.Second, func(r wire.AgentReport) bool {
+	d.await(t, "cmp-03", "that the source cannot be trusted", func(r wire.AgentReport) bool {
 		return len(r.Transfers) == 1 && r.Transfers[0].Bytes == 0 && strings.Contains(r.Transfers[0].Error, "certificate")
 	})
 }
@@ -203,15 +203,15 @@ func TestAgentKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := startAgent(t, "open", conf)
-	if code := open.Ended(t, 20*time.Second); code != 1 || !strings.Contains(strings.Join(open.Last(5), "\n"), "chmod 600") {
+	if code := open.Ended(t, patience); code != 1 || !strings.Contains(strings.Join(open.Last(5), "\n"), "chmod 600") {
 		t.Errorf("exit status %d: %q", code, open.Last(5))
 	}
 	if err := os.Chmod(key, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := startAgent(t, "cmp-01", conf)
-	p.Await(t, "agent cmp-01 is running", 20*time.Second)
-	d.status(t, "cmp-01", "x", ha.CheckOK, 10*time.Second)
+	p.Await(t, "agent cmp-01 is running", patience)
+	d.status(t, "cmp-01", "x", ha.CheckOK)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if k := d.keys[0]; k != "secret-of-cmp-01" {
@@ -239,7 +239,7 @@ func TestSystemdSeesTheAgentLive(t *testing.T) {
 	startAgent(t, "cmp-01", agentConf(t, d.URL, "cmp-01", "resource = x:"+t.TempDir()+":blob"))
 	said := map[string]int{}
 	buf := make([]byte, 100)
-	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
 	for said["WATCHDOG=1"] < 4 {
 		n, err := conn.Read(buf)
 		if err != nil {
@@ -265,7 +265,7 @@ func TestAgentConfigurationsThatCannotBe(t *testing.T) {
 		"resource = x:" + dir + ":blob\nkey_file = /nonexistent":                              "key_file",
 	} {
 		p := startAgent(t, "wrong", agentConf(t, "http://127.0.0.1:1", "cmp-01", line))
-		if code := p.Ended(t, 20*time.Second); code != 1 || !strings.Contains(strings.Join(p.Last(5), "\n"), want) {
+		if code := p.Ended(t, patience); code != 1 || !strings.Contains(strings.Join(p.Last(5), "\n"), want) {
 			t.Errorf("%q: exit status %d, %q; want %q", line, code, p.Last(5), want)
 		}
 	}
@@ -276,11 +276,11 @@ func TestOneAgentOnAStateDirectory(t *testing.T) {
 	d := newDesk(t)
 	first, conf, _ := holder(t, d, "cmp-01", t.TempDir())
 	second := startAgent(t, "second", conf)
-	if code := second.Ended(t, 30*time.Second); code != 1 || !strings.Contains(strings.Join(second.Last(5), "\n"), "another agent runs on [agent] state_directory") {
+	if code := second.Ended(t, patience); code != 1 || !strings.Contains(strings.Join(second.Last(5), "\n"), "another agent runs on [agent] state_directory") {
 		t.Errorf("exit status %d, %q", code, second.Last(5))
 	}
 	first.Kill()
-	startAgent(t, "third", conf).Await(t, `listening on (https?://[0-9.:]+)`, 20*time.Second)
+	startAgent(t, "third", conf).Await(t, `listening on (https?://[0-9.:]+)`, patience)
 }
 
 // TestAnAgentSpeaksForItsHostOnly to a true API: with its host's key; with another host's it is refused, and says so.
@@ -302,11 +302,11 @@ func TestAnAgentSpeaksForItsHostOnly(t *testing.T) {
 		write(t, filepath.Join(filepath.Dir(conf), "key"), key.Key+"\n", 0o600)
 		p := startAgent(t, host, conf)
 		if host == "host-2" {
-			p.Await(t, "does not take this host's report.*403", 20*time.Second)
+			p.Await(t, "does not take this host's report.*403", patience)
 			continue
 		}
 		url := p.URL(t)
-		testkit.Eventually(t, 20*time.Second, func() (bool, string) {
+		testkit.Eventually(t, patience, func() (bool, string) {
 			h, err := c.HostHealth(t.Context(), host)
 			if err != nil {
 				t.Fatal(err)

@@ -83,10 +83,10 @@ func (d *desk) order(host string, orders ...wire.AgentOrder) {
 }
 
 // await waits for a report of a host that satisfies is.
-func (d *desk) await(t *testing.T, host, what string, within time.Duration, is func(wire.AgentReport) bool) wire.AgentReport {
+func (d *desk) await(t *testing.T, host, what string, is func(wire.AgentReport) bool) wire.AgentReport {
 	t.Helper()
 	seen := 0
-	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		d.mu.Lock()
 		reports := d.reports[host]
 		d.mu.Unlock()
@@ -102,17 +102,23 @@ func (d *desk) await(t *testing.T, host, what string, within time.Duration, is f
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	last := d.reports[host][max(0, len(d.reports[host])-3):]
-	t.Fatalf("%s was not reported by %s within %s; the last reports: %+v", what, host, within, last)
+	t.Fatalf("%s was not reported by %s within %s; the last reports: %+v", what, host, patience, last)
 	return wire.AgentReport{}
 }
 
 // status waits until a resource is reported so.
-func (d *desk) status(t *testing.T, host, resource string, want ha.CheckStatus, within time.Duration) wire.AgentResource {
+func (d *desk) status(t *testing.T, host, resource string, want ha.CheckStatus) wire.AgentResource {
+	t.Helper()
+	return d.statusAfter(t, host, resource, want, time.Time{})
+}
+
+// statusAfter waits until a resource is reported so by a probe that ended after that time.
+func (d *desk) statusAfter(t *testing.T, host, resource string, want ha.CheckStatus, after time.Time) wire.AgentResource {
 	t.Helper()
 	var found wire.AgentResource
-	d.await(t, host, resource+" "+string(want), within, func(r wire.AgentReport) bool {
+	d.await(t, host, resource+" "+string(want), func(r wire.AgentReport) bool {
 		for _, s := range r.Resources {
-			if s.Name == resource && s.Status == string(want) {
+			if s.Name == resource && s.Status == string(want) && s.CheckedAt.After(after) {
 				found = s
 				return true
 			}
@@ -123,10 +129,10 @@ func (d *desk) status(t *testing.T, host, resource string, want ha.CheckStatus, 
 }
 
 // ended waits for the end of an order.
-func (d *desk) ended(t *testing.T, host, id string, within time.Duration) wire.AgentTransfer {
+func (d *desk) ended(t *testing.T, host, id string) wire.AgentTransfer {
 	t.Helper()
 	var end wire.AgentTransfer
-	d.await(t, host, "the end of order "+id, within, func(r wire.AgentReport) bool {
+	d.await(t, host, "the end of order "+id, func(r wire.AgentReport) bool {
 		for _, tr := range r.Transfers {
 			if tr.ID == id && tr.State != "running" {
 				end = tr
@@ -138,7 +144,8 @@ func (d *desk) ended(t *testing.T, host, id string, within time.Duration) wire.A
 	return end
 }
 
-// agentConf writes an agent's configuration, quick as tests are, and its key; it returns the file.
+// agentConf writes an agent's configuration, quick as tests are, and its key; it returns the file. Only a probe's deadline is long: on a busy
+// machine a short one makes a failure of a disk that is well.
 func agentConf(t *testing.T, api, host string, lines ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -146,7 +153,7 @@ func agentConf(t *testing.T, api, host string, lines ...string) string {
 	write(t, key, "secret-of-"+host+"\n", 0o600)
 	conf := append([]string{
 		"[agent]", "host = " + host, "api_url = " + api, "key_file = " + key, "state_directory = " + filepath.Join(dir, "state"),
-		"probe_interval = 0.3", "write_interval = 0.6", "probe_timeout = 3", "report_interval = 1",
+		"probe_interval = 0.3", "write_interval = 0.6", "probe_timeout = 60", "report_interval = 1",
 	}, lines...)
 	file := filepath.Join(dir, "agent.conf")
 	write(t, file, strings.Join(conf, "\n")+"\n", 0o600)
@@ -168,7 +175,7 @@ func startAgent(t *testing.T, host, conf string) *testkit.Process {
 // health is what an agent's health check says.
 func health(t *testing.T, url string) (status string, fetched, served int64) {
 	t.Helper()
-	client := &http.Client{Timeout: 2 * time.Second}
+	client := &http.Client{Timeout: patience}
 	resp, err := client.Get(url + "/healthcheck")
 	if err != nil {
 		t.Fatal(err)

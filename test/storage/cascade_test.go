@@ -104,7 +104,7 @@ func (c *cascade) episode(host string) (e episode) {
 // done waits until all runs of the host's episode are.
 func (c *cascade) done(host string) (e episode) {
 	c.t.Helper()
-	testkit.Eventually(c.t, 60*time.Second, func() (bool, string) {
+	testkit.Eventually(c.t, patience, func() (bool, string) {
 		e = c.episode(host)
 		for _, r := range e.Runs {
 			if r.State != "done" {
@@ -157,7 +157,7 @@ func (c *cascade) resets() map[string]int {
 // killOwner kills the engine that holds a unit.
 func (c *cascade) killOwner(key string) {
 	c.t.Helper()
-	testkit.Eventually(c.t, 10*time.Second, func() (bool, string) {
+	testkit.Eventually(c.t, patience, func() (bool, string) {
 		var all struct {
 			Engines []struct {
 				Name  string
@@ -180,6 +180,7 @@ func (c *cascade) killOwner(key string) {
 // TestOperatorClears: cleared, the service is given back and what was set to error is active again, if that was asked; before the agent says
 // that all is well it is refused.
 func TestOperatorClears(t *testing.T) {
+	t.Parallel()
 	c := newCascade(t)
 	c.instances("host-1", 3)
 	c.says("host-1", "read_only", "ok")
@@ -188,7 +189,7 @@ func TestOperatorClears(t *testing.T) {
 	testkit.Must(t, 409, "POST", clear, map[string]any{"reset_instances": true})
 	c.says("host-1", "ok", "ok")
 	testkit.Must(t, 202, "POST", clear, map[string]any{"reset_instances": true, "reason": "new disk"})
-	testkit.Eventually(t, 30*time.Second, func() (bool, string) {
+	testkit.Eventually(t, patience, func() (bool, string) {
 		s := c.cloud()
 		for _, i := range s.Instances {
 			if i.VMState != "active" {
@@ -206,6 +207,7 @@ func TestOperatorClears(t *testing.T) {
 
 // TestAnotherHostsReport: a key speaks for its own host and no other: 403, logged.
 func TestAnotherHostsReport(t *testing.T) {
+	t.Parallel()
 	c := newCascade(t)
 	key := func(host string) string {
 		answer := testkit.Must(t, 201, "POST", c.api+"/v1/ext/hosts/"+host+"/agent-key", nil)
@@ -240,7 +242,7 @@ func TestAnotherHostsReport(t *testing.T) {
 			t.Errorf("a report of %s is answered with %d, want %d", a.host, got, a.want)
 		}
 	}
-	c.process.Await(t, `who may not speak for a host was refused`, 10*time.Second)
+	c.process.Await(t, `who may not speak for a host was refused`, patience)
 	var h struct{ Health struct{ State string } }
 	into(t, testkit.Must(t, 200, "GET", c.api+"/v1/ext/hosts/host-3/health", nil), &h)
 	if h.Health.State != "unknown" {

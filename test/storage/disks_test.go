@@ -38,8 +38,9 @@ func mount(t *testing.T, dir string) {
 
 func unmount(dir string) { _ = syscall.Unmount(dir, syscall.MNT_DETACH) }
 
-// onDisk runs an agent that watches a mounted directory and one that stays well, and waits until both are known.
-func onDisk(t *testing.T) (d *desk, dir, conf string, agent *testkit.Process) {
+// onDisk runs an agent that watches a mounted directory and one that stays well, and waits until both are known; lines are further ones of its
+// configuration.
+func onDisk(t *testing.T, lines ...string) (d *desk, dir, conf string, agent *testkit.Process) {
 	t.Helper()
 	root := t.TempDir()
 	dir = filepath.Join(root, "disk")
@@ -49,10 +50,10 @@ func onDisk(t *testing.T) (d *desk, dir, conf string, agent *testkit.Process) {
 		t.Fatal(err)
 	}
 	d = newDesk(t)
-	conf = agentConf(t, d.URL, "cmp-01", "resource = disk:"+dir+":instance", "resource = well:"+well+":upload", "listen = 127.0.0.1:0")
+	conf = agentConf(t, d.URL, "cmp-01", append(lines, "resource = disk:"+dir+":instance", "resource = well:"+well+":upload", "listen = 127.0.0.1:0")...)
 	agent = startAgent(t, "cmp-01", conf)
-	d.status(t, "cmp-01", "disk", ha.CheckOK, 20*time.Second)
-	d.status(t, "cmp-01", "well", ha.CheckOK, 20*time.Second)
+	d.status(t, "cmp-01", "disk", ha.CheckOK)
+	d.status(t, "cmp-01", "well", ha.CheckOK)
 	return d, dir, conf, agent
 }
 
@@ -62,7 +63,7 @@ func TestADiskThatTurnsReadOnly(t *testing.T) {
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
-	if s := d.status(t, "cmp-01", "disk", ha.CheckReadOnly, 5*time.Second); s.FilesystemID == "" || len(s.Kinds) != 1 || s.Kinds[0] != "instance" {
+	if s := d.status(t, "cmp-01", "disk", ha.CheckReadOnly); s.FilesystemID == "" || len(s.Kinds) != 1 || s.Kinds[0] != "instance" {
 		t.Errorf("%+v", s)
 	}
 	agent.Kill()
@@ -71,7 +72,7 @@ func TestADiskThatTurnsReadOnly(t *testing.T) {
 	d.reports["cmp-01"] = nil
 	d.mu.Unlock()
 	startAgent(t, "cmp-01", conf)
-	d.status(t, "cmp-01", "disk", ha.CheckReadOnly, 20*time.Second)
+	d.status(t, "cmp-01", "disk", ha.CheckReadOnly)
 	d.mu.Lock()
 	after := d.reports["cmp-01"][0]
 	d.mu.Unlock()
@@ -81,7 +82,7 @@ func TestADiskThatTurnsReadOnly(t *testing.T) {
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""); err != nil {
 		t.Fatal(err)
 	}
-	d.status(t, "cmp-01", "disk", ha.CheckOK, 5*time.Second)
+	d.status(t, "cmp-01", "disk", ha.CheckOK)
 }
 
 // TestAFullDiskIsFullNotFailed.
@@ -91,10 +92,12 @@ func TestAFullDiskIsFullNotFailed(t *testing.T) {
 	if err := os.WriteFile(filler, make([]byte, 4<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("the disk is not full: %v", err)
 	}
-	if s := d.status(t, "cmp-01", "disk", ha.CheckFull, 5*time.Second); !strings.Contains(s.Detail, "left") {
+	if s := d.status(t, "cmp-01", "disk", ha.CheckFull); !strings.Contains(s.Detail, "left") {
 		t.Errorf("%+v", s)
 	}
-	time.Sleep(time.Second) // several probes that write
+	for range 3 { // probes that write
+		written(t, filepath.Join(dir, ".salvor-agent-cmp-01"))
+	}
 	d.mu.Lock()
 	for _, r := range d.reports["cmp-01"] {
 		for _, s := range r.Resources {
@@ -107,39 +110,52 @@ func TestAFullDiskIsFullNotFailed(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	d.status(t, "cmp-01", "disk", ha.CheckOK, 5*time.Second)
+	d.status(t, "cmp-01", "disk", ha.CheckOK)
+}
+
+// written waits until a file has been written again.
+func written(t *testing.T, path string) {
+	t.Helper()
+	var before time.Time
+	testkit.Eventually(t, patience, func() (bool, string) {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before.IsZero() {
+			before = info.ModTime()
+		}
+		return info.ModTime().After(before), path + " is not written"
+	})
 }
 
 // TestHostReturnsWithAnEmptyDisk: an unmounted directory is not healthy, nor is another filesystem, until an operator says that it is the new one.
 func TestHostReturnsWithAnEmptyDisk(t *testing.T) {
 	d, dir, conf, _ := onDisk(t)
 	unmount(dir)
-	if s := d.status(t, "cmp-01", "disk", ha.CheckWrongFilesystem, 5*time.Second); !strings.Contains(s.Detail, "marker") {
+	if s := d.status(t, "cmp-01", "disk", ha.CheckWrongFilesystem); !strings.Contains(s.Detail, "marker") {
 		t.Errorf("%+v", s)
 	}
 	mount(t, dir)
-	time.Sleep(time.Second)
-	d.mu.Lock()
-	d.reports["cmp-01"] = nil
-	d.mu.Unlock()
-	d.status(t, "cmp-01", "disk", ha.CheckWrongFilesystem, 5*time.Second)
+	seen := d.statusAfter(t, "cmp-01", "disk", ha.CheckWrongFilesystem, time.Now())
+	d.statusAfter(t, "cmp-01", "disk", ha.CheckWrongFilesystem, seen.CheckedAt.Time) // the first probe may have begun before
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("something was left on a filesystem that is not the resource's: %v, %v", left, err)
 	}
 	adopt := testkit.Start(t, "adopt", "agent", "adopt", "disk", "--config-file", conf)
-	if code := adopt.Ended(t, 20*time.Second); code != 0 {
+	if code := adopt.Ended(t, patience); code != 0 {
 		t.Errorf("adopt: exit status %d", code)
 	}
-	d.status(t, "cmp-01", "disk", ha.CheckOK, 5*time.Second)
+	d.status(t, "cmp-01", "disk", ha.CheckOK)
 	if err := os.RemoveAll(filepath.Join(dir, ".salvor-agent-cmp-01")); err != nil {
 		t.Fatal(err)
 	}
-	d.status(t, "cmp-01", "disk", ha.CheckWrongFilesystem, 5*time.Second)
+	d.status(t, "cmp-01", "disk", ha.CheckWrongFilesystem)
 }
 
 // TestHungMount: a filesystem that never answers is a timeout within its deadline; meanwhile the agent answers, and reports the others.
 func TestHungMount(t *testing.T) {
-	d, dir, _, agent := onDisk(t)
+	d, dir, _, agent := onDisk(t, "probe_timeout = 3")
 	url := agent.URL(t)
 	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
@@ -158,28 +174,32 @@ func TestHungMount(t *testing.T) {
 	if err := syscall.Mount("salvor-test", dir, "fuse", syscall.MS_NOSUID|syscall.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse.Fd())); err != nil {
 		t.Skipf("SKIPPED: no FUSE can be mounted, so no mount that hangs is seen: %v", err)
 	}
-	d.status(t, "cmp-01", "disk", ha.CheckTimeout, 10*time.Second)
-	if took := time.Since(began); took > 6*time.Second {
-		t.Errorf("the verdict came after %s: interval and deadline are 3.3 s together", took)
+	d.status(t, "cmp-01", "disk", ha.CheckTimeout)
+	if took := time.Since(began); took > 15*time.Second && !strings.Contains(strings.Join(agent.Last(5000), "\n"), "got no CPU") {
+		t.Errorf("the verdict came after %s: interval and deadline are 3.3 s together, and the rest is for a busy machine", took)
 	}
 	d.mu.Lock()
 	d.reports["cmp-01"] = nil
 	d.mu.Unlock()
+	late := 0
 	for range 12 { // over a deadline and the next probe
 		began := time.Now()
 		if status, _, _ := health(t, url); status != string(ha.CheckTimeout) {
 			t.Errorf("the health check says %s", status)
 		}
-		if took := time.Since(began); took > 500*time.Millisecond {
-			t.Errorf("the health check took %s", took)
+		if time.Since(began) > 500*time.Millisecond {
+			late++
 		}
 		if n := probes(t, agent.PID()); n > 1+1 {
 			t.Errorf("%d probes at a time: one per path", n)
 		}
 		time.Sleep(300 * time.Millisecond)
 	}
+	if late > 6 { // a busy machine makes it late now and then, a disk that is waited for each time
+		t.Errorf("the health check took more than half a second %d times of 12", late)
+	}
 	now := time.Now()
-	d.await(t, "cmp-01", "both resources, fresh", 5*time.Second, func(r wire.AgentReport) bool {
+	d.await(t, "cmp-01", "both resources, fresh", func(r wire.AgentReport) bool {
 		for _, s := range r.Resources {
 			if s.Name == "well" && s.Status != "ok" || s.Name == "disk" && s.Status != "timeout" || s.CheckedAt.Before(now.Add(-5*time.Second).UTC()) {
 				return false
@@ -188,8 +208,8 @@ func TestHungMount(t *testing.T) {
 		return len(r.Resources) == 2
 	})
 	answer()
-	d.status(t, "cmp-01", "disk", ha.CheckOK, 10*time.Second)
-	if code := agent.Stop(t, 10*time.Second); code != 0 {
+	d.status(t, "cmp-01", "disk", ha.CheckOK)
+	if code := agent.Stop(t, patience); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
 }

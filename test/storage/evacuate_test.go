@@ -45,7 +45,7 @@ func newEvacuation(t *testing.T, fencing string) *evacuation {
 	if err := os.Mkdir(e.store, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	conf := agentConf(t, e.api, "host-1", "resource = instances:"+e.store+":instance", "probe_timeout = 60")
+	conf := agentConf(t, e.api, "host-1", "resource = instances:"+e.store+":instance")
 	answer := testkit.Must(t, 201, "POST", e.api+"/v1/ext/hosts/host-1/agent-key", nil)
 	write(t, filepath.Join(filepath.Dir(conf), "key"), answer["agent_key"].(map[string]any)["key"].(string)+"\n", 0o600)
 	startAgent(t, "host-1", conf)

@@ -96,6 +96,9 @@ func (u *unit) fence(ctx context.Context, a ha.Act) ha.Outcome {
 		u.e.cfg.Observe.Acted(a.Kind, ha.ClassOf(err), time.Since(began))
 	}
 	out.Err, out.At = err, u.now()
+	if at := seen.SeenOff(); !at.IsZero() { // looks by other methods may have followed: they make the proof no younger
+		out.At = u.at(at)
+	}
 	return out
 }
 

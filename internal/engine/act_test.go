@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,13 +12,18 @@ import (
 	"github.com/salvor-ha/salvor/internal/plan"
 )
 
-type power struct{ asked int }
+type power struct {
+	asked int
+	looks time.Duration // how long other methods are asked after the host was seen off
+}
 
 func (*power) Configured(string) bool { return true }
 
 func (p *power) Fence(context.Context, string) (ha.FenceResult, error) {
 	p.asked++
-	return ha.FenceResult{Off: true}, nil
+	seen := ha.FenceResult{Off: true, Sights: []ha.PowerSight{{Power: ha.PowerOff, At: time.Now()}}}
+	time.Sleep(p.looks)
+	return seen, nil
 }
 
 // slowRows takes its time to load a unit, whose signal has moved at each commit.
@@ -67,6 +73,19 @@ func TestOrderWithinASecondOfItsIntent(t *testing.T) {
 		}
 		if len(u.ended) != 2 || c.took != 1 {
 			t.Errorf("%d ended, %d sent", len(u.ended), c.took)
+		}
+	})
+}
+
+// The age of a fence's proof is that of the sight of off, whatever was asked after it (I2).
+func TestFenceIsAsOldAsItsSight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newUnit(&Engine{fencer: &power{looks: time.Minute}, log: slog.New(slog.DiscardHandler)}, ha.Lease{}, ha.Unit{Now: time.Unix(1000, 0)}, nil)
+		u.acts = t.Context()
+		time.Sleep(time.Second)
+		out := u.fence(t.Context(), ha.Act{Key: "fence:host-1", Kind: ha.ActFence, Host: "host-1", SendBy: time.Now()})
+		if out.Err != nil || !out.At.Equal(time.Unix(1001, 0)) {
+			t.Errorf("%v at %s", out.Err, out.At)
 		}
 	})
 }

@@ -124,18 +124,9 @@ func like(text, pattern string) bool {
 }
 
 // NeedsAggregates reports whether a class asks for the aggregates of the host: one more look, at a list.
-func NeedsAggregates(classes []InstanceClass) bool { return asks(classes, TraitAggregate) }
-
-// NeedsImageProperties reports whether a class asks for a property of the image, which Nova shows from microversion 2.98 on.
-func NeedsImageProperties(classes []InstanceClass) bool {
+func NeedsAggregates(classes []InstanceClass) bool {
 	return slices.ContainsFunc(classes, func(c InstanceClass) bool {
-		return slices.ContainsFunc(c.Conditions, func(c Condition) bool { return c.Trait == TraitImage && c.Key != "" })
-	})
-}
-
-func asks(classes []InstanceClass, t Trait) bool {
-	return slices.ContainsFunc(classes, func(c InstanceClass) bool {
-		return slices.ContainsFunc(c.Conditions, func(c Condition) bool { return c.Trait == t })
+		return slices.ContainsFunc(c.Conditions, func(c Condition) bool { return c.Trait == TraitAggregate })
 	})
 }
 

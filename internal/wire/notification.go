@@ -37,8 +37,16 @@ func NewNotification(n ha.Notification) Notification {
 	return Notification{
 		ID: n.ID, NotificationUUID: n.UUID, GeneratedTime: Timestamp{n.GeneratedTime}, SourceHostUUID: n.SourceHostUUID,
 		Type: string(n.Type), Payload: payload, Status: string(n.Status), FailoverSegmentUUID: n.SegmentUUID,
-		Message: n.Message, Stamps: stamps(n.Stamps),
+		Message: said(n.Message), Stamps: stamps(n.Stamps),
 	}
+}
+
+// said is a message, null when it says nothing, as Masakari has it: an engine takes back what it said of a wait with an empty one.
+func said(message *string) *string {
+	if message != nil && *message == "" {
+		return nil
+	}
+	return message
 }
 
 // NewNotificationList renders a page of notifications.

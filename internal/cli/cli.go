@@ -53,9 +53,11 @@ func carryOut(ctx context.Context, env Env) int {
 	root := newRoot(env)
 	root.SetArgs(env.Args)
 	root.SetIn(env.Stdin)
-	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	cmd, err := root.ExecuteContextC(ctx)
+	if out, kept := root.OutOrStdout().(*keptWriter); kept && err == nil {
+		err = out.err
+	}
 	var usage *usageError
 	var status *statusError
 	switch {
@@ -73,6 +75,20 @@ func carryOut(ctx context.Context, env Env) int {
 		fmt.Fprintf(env.Stderr, "salvor: %s\n", text)
 		return code
 	}
+}
+
+// keptWriter keeps its first error: what a command printed for nobody, as on a full disk, is no success.
+type keptWriter struct {
+	to  io.Writer
+	err error
+}
+
+func (w *keptWriter) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
 }
 
 // usageError is a command line that cannot be understood.
@@ -100,7 +116,14 @@ the same API, the same masakari.conf.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{flagError(err)} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if cmd.HasSubCommands() {
+			if _, rest, _ := root.Find(env.Args); len(rest) > 0 && !strings.HasPrefix(rest[0], "-") { // its options are of a command that there is not
+				err = unknownCommand(cmd, rest[0])
+			}
+		}
+		return &usageError{flagError(err)}
+	})
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run:"},
 		&cobra.Group{ID: groupTry, Title: "Try:"},
@@ -115,6 +138,7 @@ the same API, the same masakari.conf.`,
 	)
 	root.Version = versionText()
 	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetOut(&keptWriter{to: env.Stdout}) // before what follows, which keeps it
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
@@ -154,7 +178,7 @@ func checkArguments(cmd *cobra.Command) {
 			c.Args, c.SuggestionsMinimumDistance = cobra.ArbitraryArgs, 2
 			c.RunE = func(c *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return usagef("unknown command %q for %q%s", args[0], c.CommandPath(), suggestion(c, args[0]))
+					return &usageError{unknownCommand(c, args[0])}
 				}
 				return c.Help()
 			}
@@ -186,13 +210,38 @@ func wrongArguments(c *cobra.Command, args []string) string {
 	if len(args) < needed {
 		return fmt.Sprintf("%s is missing", strings.TrimSuffix(names[len(args)], "..."))
 	}
-	if len(names) == 0 {
-		return fmt.Sprintf("%q is one too many: there are no arguments", args[0])
+	surplus, hint := args[len(names)], ""
+	if _, err := strconv.ParseBool(surplus); err == nil {
+		c.Flags().Visit(func(f *pflag.Flag) {
+			if f.Value.Type() == "bool" && hint == "" {
+				hint = fmt.Sprintf("; a yes or no goes with its option by an equals sign, such as --%s=%s", f.Name, strings.ToLower(surplus))
+			}
+		})
 	}
-	return fmt.Sprintf("%q is one too many: expected %s", args[len(names)], strings.Join(names, " "))
+	if len(names) == 0 {
+		return fmt.Sprintf("%q is one too many: there are no arguments%s", surplus, hint)
+	}
+	return fmt.Sprintf("%q is one too many: expected %s%s", surplus, strings.Join(names, " "), hint)
 }
 
+func unknownCommand(c *cobra.Command, name string) error {
+	return fmt.Errorf("unknown command %q for %q%s", name, c.CommandPath(), suggestion(c, name))
+}
+
+// otherVerbs are words of OpenStack's and other clients for salvor's.
+var otherVerbs = map[string]string{"set": "update", "unset": "update", "ls": "list", "get": "show", "add": "create", "remove": "delete", "rm": "delete"}
+
 func suggestion(c *cobra.Command, name string) string {
+	for _, sub := range c.Commands() {
+		if sub.Name() == otherVerbs[name] {
+			return " (did you mean " + sub.Name() + "?)"
+		}
+	}
+	for _, other := range c.Root().Commands() {
+		if other.Name() == name && other != c {
+			return " (did you mean " + other.CommandPath() + "?)"
+		}
+	}
 	if near := c.SuggestionsFor(name); len(near) > 0 {
 		return " (did you mean " + strings.Join(near, " or ") + "?)"
 	}

@@ -29,22 +29,30 @@ func addConnection(cmd *cobra.Command, env Env) *connection {
 	f.StringVar(&c.url, "endpoint", "", where)
 	_ = f.MarkHidden("endpoint") // the flag is there; it is what OpenStack's clients call it
 	f.StringVar(&c.cloud, "os-cloud", "", "the account of this name in clouds.yaml (default: OS_CLOUD; else the variables OS_*)")
-	f.StringVarP(&c.format, "output", "o", "table", "table, json or yaml")
+	f.StringVarP(&c.format, "output", "o", "table", "table, json or yaml; where --columns is, also value: for shells, without titles, tabs between")
+	f.StringVarP(&c.format, "format", "f", "table", "the same as -o, as OpenStack's clients call it")
 	f.BoolVar(&c.json, "json", false, "the same as -o json")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
-	cmd.PersistentPreRunE = func(*cobra.Command, []string) error {
+	for _, flag := range []string{"output", "format"} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return formatsOf(cmd), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if c.json {
 			c.format = "json"
 		}
-		return checkFormat(c.format)
+		return oneFormat(c.format, formatsOf(cmd))
 	}
 	return c
 }
 
-// addColumns lets a command's table be chosen.
+// addColumns lets what a command shows be chosen.
 func (c *connection) addColumns(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVarP(&c.columns, "columns", "c", nil, "of the table, by their names in JSON, such as uuid,name")
+	cmd.Flags().StringSliceVarP(&c.columns, "columns", "c", nil, "only these, by their names in JSON, such as uuid,name")
 }
+
+// document: the output is one of keys and values, without the names that a table has beside.
+func (c *connection) document() bool { return c.format == "json" || c.format == "yaml" }
 
 // open finds the api and the account as OpenStack's own clients do.
 func (c *connection) open() (*client.Client, error) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -33,9 +34,13 @@ func explain(err error) (text string, code int) {
 		return "stopped", exitStopped
 	case errors.As(err, &login):
 		return explainLogin(login)
+	case errors.As(err, &away) && mistrust(away) != "":
+		return mistrust(away), exitFailed
 	case errors.As(err, &away):
 		return fmt.Sprintf("no api at %s: %s\nIs salvor api, or salvor serve, running there? Another address: --url, SALVOR_URL, or the service %s in Keystone's catalog.",
 			away.URL, reason(away.Err), client.ServiceType), exitAway
+	case errors.As(err, &stranger) && stranger.TLS:
+		return stranger.URL + " speaks TLS: let the URL begin with https://", exitFailed
 	case errors.As(err, &stranger):
 		return fmt.Sprintf("what answers at %s is no instance HA api (HTTP %d): check --url, SALVOR_URL, or the service %s in Keystone's catalog",
 			stranger.URL, stranger.Status, client.ServiceType), exitFailed
@@ -48,10 +53,13 @@ func explain(err error) (text string, code int) {
 
 func explainLogin(e *client.LoginError) (string, int) {
 	var (
-		away  *client.UnreachableError
-		fault *wire.Fault
+		away     *client.UnreachableError
+		stranger *client.StrangerError
+		fault    *wire.Fault
 	)
 	switch {
+	case errors.As(e.Err, &away) && mistrust(away) != "":
+		return mistrust(away), exitFailed
 	case errors.As(e.Err, &away):
 		return fmt.Sprintf("no Keystone at %s: %s\nCheck OS_AUTH_URL, or auth_url in clouds.yaml.", e.URL, reason(away.Err)), exitAway
 	case errors.As(e.Err, &fault) && fault.Status/100 == 4:
@@ -59,6 +67,8 @@ func explainLogin(e *client.LoginError) (string, int) {
 			e.URL, fault.Status, fault.Message), exitRefused
 	case errors.As(e.Err, &fault):
 		return fmt.Sprintf("Keystone at %s cannot answer now (%s): try again", e.URL, fault), exitAway
+	case errors.As(e.Err, &stranger) && stranger.TLS:
+		return stranger.URL + " speaks TLS: let OS_AUTH_URL, or auth_url in clouds.yaml, begin with https://", exitFailed
 	default:
 		return fmt.Sprintf("what answers at %s is no Keystone: check OS_AUTH_URL, or auth_url in clouds.yaml", e.URL), exitFailed
 	}
@@ -103,9 +113,25 @@ func reason(err error) string {
 			text = op.Err.Error()
 		}
 		return text
-	case strings.Contains(err.Error(), "x509:"):
-		return err.Error() + " (the CA's certificate: OS_CACERT, or cacert in clouds.yaml)"
 	default:
 		return err.Error()
+	}
+}
+
+// mistrust says why a server that answers cannot be talked to, and what to do; "" when it is not that. Trying again does not help.
+func mistrust(e *client.UnreachableError) string {
+	var (
+		certificate *tls.CertificateVerificationError
+		alert       tls.AlertError
+	)
+	switch {
+	case errors.As(e.Err, &certificate):
+		return fmt.Sprintf("the certificate of %s is not trusted: %v\nName the CA's certificate: OS_CACERT, or cacert in clouds.yaml.", e.URL, certificate.Err)
+	case errors.As(e.Err, &alert):
+		return fmt.Sprintf("%s refuses TLS: %v\nDoes it want a certificate of yours? OS_CERT and OS_KEY, or cert and key in clouds.yaml.", e.URL, alert)
+	case strings.Contains(e.Err.Error(), "server gave HTTP response to HTTPS client"):
+		return e.URL + " speaks plain HTTP: let the URL begin with http://"
+	default:
+		return ""
 	}
 }

@@ -175,6 +175,35 @@ func notificationOf(ctx context.Context, api *client.Client, arg string) (string
 	return "", usagef("%s", strings.Join(lines, "\n"))
 }
 
+// moveOf finds a move of a notification by its uuid, or by its instance's uuid or name.
+func moveOf(ctx context.Context, api *client.Client, notification, arg string) (wire.VMove, error) {
+	id, isID := ha.CanonicalUUID(arg)
+	if isID {
+		m, err := api.VMove(ctx, notification, id)
+		if !missing(err) {
+			return m, err
+		}
+	}
+	var found []wire.VMove
+	_, err := api.EachVMove(ctx, notification, client.Query{}, func(page []wire.VMove) error {
+		for _, m := range page {
+			if isID && m.InstanceUUID == id || m.InstanceName == arg {
+				found = append(found, m)
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return wire.VMove{}, err
+	case len(found) == 0:
+		return wire.VMove{}, &notFoundError{fmt.Sprintf("there is no move %q, nor one of an instance of that name; salvor vmove list %s shows them", arg, notification)}
+	case len(found) > 1:
+		return wire.VMove{}, usagef("%q may be move %s or %s: give its uuid", arg, found[0].UUID, found[1].UUID)
+	}
+	return found[0], nil
+}
+
 func collect(ctx context.Context, api *client.Client, filters url.Values, limit int, into *[]wire.Notification) error {
 	_, err := api.EachNotification(ctx, client.Query{Filters: filters, Limit: limit}, func(page []wire.Notification) error {
 		for _, n := range page { // one may have been found in another status before

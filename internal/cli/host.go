@@ -50,7 +50,8 @@ func listHosts(conn *connection, segment *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Args: cobra.NoArgs, Short: "List the hosts of one segment, or of all",
 		Example: `  salvor host list --on-maintenance
-  salvor host list --segment rack-4 --reserved --sort name:asc`,
+  salvor host list --segment rack-4 --reserved --sort name:asc
+  salvor host list --all -o value -c uuid,name | while IFS=$'\t' read -r uuid name; do echo "$name is $uuid"; done`,
 	}
 	f := cmd.Flags()
 	f.String("type", "", "only those of it")
@@ -102,9 +103,13 @@ is another than auto.`,
 	f.StringVar(&h.ControlAttributes, "control-attributes", "SSH", "free text")
 	f.BoolVar(&h.Reserved, "reserved", false, "keep it free for the instances of a dead host")
 	f.BoolVar(&h.OnMaintenance, "on-maintenance", false, "do not recover it yet")
+	conn.addColumns(cmd)
 	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
 		if *segment == "" {
 			return usagef("--segment is missing: where does %s belong?", args[0])
+		}
+		if err := conn.checkColumns(wire.Host{}); err != nil {
+			return err
 		}
 		s, err := segmentOf(cmd.Context(), api, *segment)
 		if err != nil {
@@ -135,10 +140,14 @@ func updateHost(conn *connection, segment *string) *cobra.Command {
 	f.String("control-attributes", "", "free text")
 	f.Bool("reserved", true, "keep it free for the instances of a dead host; =false: no longer")
 	f.Bool("on-maintenance", true, "do not recover it; =false: recover it again")
+	conn.addColumns(cmd)
 	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
 		changes, err := changed(cmd, map[string]string{
 			"name": "name", "type": "type", "control-attributes": "control_attributes", "reserved": "reserved", "on-maintenance": "on_maintenance",
 		})
+		if err == nil {
+			err = conn.checkColumns(wire.Host{})
+		}
 		if err != nil {
 			return err
 		}

@@ -131,7 +131,7 @@ func namedHosts(ctx context.Context, api *client.Client, conn *connection, host 
 		h, err := hostOf(ctx, api, "", host)
 		filters.Set("source_host_uuid", h.UUID)
 		return map[string]string{h.UUID: h.Name}, err
-	case conn.format != "table" || len(conn.columns) > 0:
+	case conn.document() || len(conn.columns) > 0:
 		return nil, nil
 	default:
 		return hostNames(ctx, api)

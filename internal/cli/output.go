@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
@@ -17,12 +15,7 @@ import (
 
 var formats = []string{"table", "json", "yaml"}
 
-func checkFormat(format string) error {
-	if !slices.Contains(formats, format) {
-		return usagef("--output %q: expected %s", format, strings.Join(formats, ", "))
-	}
-	return nil
-}
+func checkFormat(format string) error { return oneFormat(format, formats) }
 
 // print shows one thing; text is its table.
 func (c *connection) print(cmd *cobra.Command, v any, text func() string) error {
@@ -40,6 +33,9 @@ func (c *connection) show(cmd *cobra.Command, v any) error {
 		if err := known(keys, values); err != nil {
 			return err
 		}
+		if v, err = choose(keys, values); err != nil {
+			return err
+		}
 	}
 	return c.print(cmd, v, func() string {
 		width := 0
@@ -48,7 +44,11 @@ func (c *connection) show(cmd *cobra.Command, v any) error {
 		}
 		var b strings.Builder
 		for _, k := range keys {
-			fmt.Fprintf(&b, "%-*s  %s\n", width, k, cell(at(values, k)))
+			if c.format == valueFormat {
+				b.WriteString(plain(at(values, k)) + "\n")
+			} else {
+				fmt.Fprintf(&b, "%-*s  %s\n", width, k, cell(at(values, k)))
+			}
 		}
 		return b.String()
 	})
@@ -133,34 +133,6 @@ func flatten(v any) (keys []string, values map[string]any, err error) {
 		}
 	}
 	return keys, values, nil
-}
-
-// at finds a value by its key; dots lead into objects.
-func at(values map[string]any, key string) any {
-	for {
-		first, rest, deeper := strings.Cut(key, ".")
-		if !deeper {
-			return values[key]
-		}
-		values, _ = values[first].(map[string]any)
-		key = rest
-	}
-}
-
-// known refuses columns that an object does not have.
-func known(columns []string, values map[string]any) error {
-	for _, c := range columns {
-		first, _, _ := strings.Cut(c, ".")
-		if _, ok := values[first]; !ok {
-			var all []string
-			for k := range values {
-				all = append(all, k)
-			}
-			slices.Sort(all)
-			return usagef("--columns: there is no %q; there are %s", c, strings.Join(all, ", "))
-		}
-	}
-	return nil
 }
 
 // cell is a value as a table shows it: in one line, and nothing that a terminal would obey.
@@ -252,6 +224,12 @@ func (l *listing) add(rows []row) error {
 		return nil
 	}
 	var err error
+	if l.chosen && (l.format == "json" || l.format == "yaml") {
+		rows, err = l.choose(rows)
+	}
+	if err != nil {
+		return err
+	}
 	switch l.format {
 	case "json":
 		err = l.addJSON(rows)
@@ -305,7 +283,10 @@ func (l *listing) addTable(rows []row) error {
 			}
 			titles[i] = strings.ToUpper(title)
 		}
-		lines, l.widths = append(lines, titles), make([]int, len(l.columns))
+		if l.format == "table" {
+			lines = append(lines, titles)
+		}
+		l.widths = make([]int, len(l.columns))
 	}
 	for _, r := range rows {
 		_, values, err := flatten(r.v)
@@ -320,9 +301,13 @@ func (l *listing) addTable(rows []row) error {
 		line := make([]string, len(l.columns))
 		for i, c := range l.columns {
 			key, title, _ := strings.Cut(c, "=")
-			if text, ok := r.extra[title]; ok {
+			text, beyond := r.extra[title]
+			switch {
+			case beyond:
 				line[i] = printable(text)
-			} else {
+			case l.format == valueFormat:
+				line[i] = plain(at(values, key))
+			default:
 				line[i] = cell(at(values, key))
 			}
 		}
@@ -331,12 +316,16 @@ func (l *listing) addTable(rows []row) error {
 	var b strings.Builder
 	for _, line := range lines {
 		for i, text := range line {
-			l.widths[i] = max(l.widths[i], utf8.RuneCountInString(text))
+			l.widths[i] = max(l.widths[i], cellsOf(text))
 		}
 	}
 	for _, line := range lines {
+		if l.format == valueFormat {
+			b.WriteString(strings.Join(line, "\t") + "\n")
+			continue
+		}
 		for i, text := range line[:len(line)-1] {
-			b.WriteString(text + strings.Repeat(" ", l.widths[i]-utf8.RuneCountInString(text)+2))
+			b.WriteString(text + strings.Repeat(" ", l.widths[i]-cellsOf(text)+2))
 		}
 		b.WriteString(line[len(line)-1] + "\n")
 	}
@@ -350,9 +339,10 @@ func (l *listing) end() error {
 	switch {
 	case l.format == "json" && l.rows > 0:
 		text = "\n]\n"
-	case l.format != "table" && l.rows == 0:
+	case l.rows > 0, l.format == valueFormat:
+	case l.format != "table":
 		text = "[]\n"
-	case l.rows == 0:
+	default:
 		text = "none\n"
 	}
 	_, err := io.WriteString(l.out, text)

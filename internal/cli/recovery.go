@@ -149,7 +149,7 @@ func orderCommand(conn *connection, order client.Order, short string) *cobra.Com
 	case client.Hold:
 		cmd.Flags().Var(&lasts, "for", "how long, such as 30m or 2h (default: until released)")
 	case client.Retry:
-		cmd.Flags().StringVar(&move, "move", "", "the uuid of one move: only that instance is tried again")
+		cmd.Flags().StringVar(&move, "move", "", "one move, by its uuid or its instance's uuid or name: only that instance is tried again")
 	}
 	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
 		if order == client.Hold && words.Reason == "" {
@@ -158,6 +158,13 @@ func orderCommand(conn *connection, order client.Order, short string) *cobra.Com
 		id, err := notificationOf(cmd.Context(), api, args[0])
 		if err != nil {
 			return err
+		}
+		if move != "" {
+			m, err := moveOf(cmd.Context(), api, id, move)
+			if err != nil {
+				return err
+			}
+			move = m.UUID
 		}
 		if lasts != 0 {
 			words.Until = time.Now().Add(time.Duration(lasts))

@@ -101,7 +101,12 @@ func TestOperator(t *testing.T) {
 		}
 	}
 	moves := run(0, "succeeded", "vmove", "list", "host-2")
-	run(0, "host-2", "vmove", "show", id, strings.Fields(strings.Split(moves, "\n")[1])[0], "-c", "source_host,status")
+	move := strings.Fields(strings.Split(moves, "\n")[1])
+	run(0, "host-2", "vmove", "show", id, move[0], "-c", "source_host,status")
+	run(0, move[0], "vmove", "show", id, move[1], "-c", "uuid") // by its instance's name
+	instance := strings.TrimSpace(run(0, "-", "vmove", "show", id, move[1], "-o", "value", "-c", "instance_uuid"))
+	run(0, move[0], "vmove", "show", "host-2", instance, "-c", "uuid")
+	run(exitRefused, "has ended", "recovery", "retry", id, "--move", move[1])
 	run(4, "409", "recovery", "cancel", id)
 	if out := run(0, "", "recovery", "show", id, "--json"); !json.Valid([]byte(out)) {
 		t.Errorf("show --json: %s", out)

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/salvor-ha/salvor/internal/app"
+	"github.com/salvor-ha/salvor/internal/config"
 )
 
 type maker func(context.Context, app.Options) (*app.App, error)
@@ -79,6 +82,7 @@ func roleCommand(env Env, mk maker, listens bool, cmd *cobra.Command) *cobra.Com
 			}
 			err = errors.Join(err, log.Close())
 		}()
+		log.Info("configuration", "from", sourcesOf(c)) // which files were found, where none is named
 		ctx, stop := context.WithCancel(cmd.Context())
 		defer stop()
 		hangups := make(chan os.Signal, 1)
@@ -99,6 +103,21 @@ func roleCommand(env Env, mk maker, listens bool, cmd *cobra.Command) *cobra.Com
 		return run(cmd, a)
 	}
 	return cmd
+}
+
+// sourcesOf are the files, and the environment, that set something.
+func sourcesOf(c *config.Config) string {
+	var from []string
+	for _, set := range c.Effective() {
+		file, _, _ := strings.Cut(set.Source, ":")
+		if set.Set && !slices.Contains(from, file) {
+			from = append(from, file)
+		}
+	}
+	if len(from) == 0 {
+		return "no file: everything is at its default"
+	}
+	return strings.Join(from, ", ")
 }
 
 // run says that the process is ready, runs it until a signal, and closes it.

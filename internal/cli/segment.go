@@ -99,7 +99,8 @@ func createSegment(conn *connection) *cobra.Command {
 		Use: "create NAME", Args: cobra.ExactArgs(1), Short: "Make a segment", ValidArgsFunction: cobra.NoFileCompletions,
 		Example: `  salvor segment create rack-4
   salvor segment create rack-5 --recovery-method rh_priority --description "spares first"
-  salvor segment create rack-6 --storage-failure-action evacuate`,
+  salvor segment create rack-6 --storage-failure-action evacuate
+  uuid=$(salvor segment create rack-7 -o value -c uuid)`,
 	}
 	f := cmd.Flags()
 	action := addAction(cmd, actionDefault)
@@ -109,12 +110,13 @@ func createSegment(conn *connection) *cobra.Command {
 	f.StringVar(&s.Description, "description", "", "free text")
 	f.BoolVar(&enabled, "enabled", true, "with =false its reports are ignored")
 	words(cmd, "recovery-method", recoveryMethods...)
+	conn.addColumns(cmd)
 	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
 		s.Name = args[0]
 		if !enabled {
 			s.Enabled = &enabled
 		}
-		if err := checkAction(cmd, *action); err != nil {
+		if err := errors.Join(checkAction(cmd, *action), conn.checkColumns(segmentView{})); err != nil {
 			return err
 		}
 		made, err := api.CreateSegment(cmd.Context(), s)
@@ -146,8 +148,9 @@ its --storage-failure-action may be changed all the same.`,
 	f.String("description", "", "free text")
 	f.Bool("enabled", true, "with =false its reports are ignored")
 	words(cmd, "recovery-method", recoveryMethods...)
+	conn.addColumns(cmd)
 	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
-		if err := checkAction(cmd, *action); err != nil {
+		if err := errors.Join(checkAction(cmd, *action), conn.checkColumns(segmentView{})); err != nil {
 			return err
 		}
 		changes, err := changed(cmd, map[string]string{

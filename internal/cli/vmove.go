@@ -18,18 +18,19 @@ func vmoveCommand(env Env) *cobra.Command {
 that is unambiguous, by its host.`,
 		Example: `  salvor vmove list cmp-01
   salvor vmove list NOTIFICATION --status failed
-  salvor vmove show NOTIFICATION VMOVE`,
+  salvor vmove show cmp-01 INSTANCE`,
 	}
 	conn := addConnection(cmd, env)
 	show := &cobra.Command{
 		Use: "show NOTIFICATION VMOVE", Args: cobra.ExactArgs(2), Short: "Show one with all its properties",
+		Long:              "Shows one with all its properties. VMOVE is its uuid, or its instance's uuid or name.",
 		ValidArgsFunction: conn.completeNames(openNotifications, 1),
 		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
 			id, err := notificationOf(cmd.Context(), api, args[0])
 			if err != nil {
 				return err
 			}
-			m, err := api.VMove(cmd.Context(), id, args[1])
+			m, err := moveOf(cmd.Context(), api, id, args[1])
 			if err != nil {
 				return err
 			}

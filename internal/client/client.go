@@ -158,7 +158,7 @@ func send(h *http.Client, req *http.Request, out any) (http.Header, error) {
 	if resp.StatusCode/100 != 2 {
 		f := faultOf(resp.StatusCode, raw)
 		if f.Message == "" || resp.StatusCode/100 == 3 {
-			return nil, &StrangerError{URL: site, Status: resp.StatusCode}
+			return nil, &StrangerError{URL: site, Status: resp.StatusCode, TLS: bytes.HasPrefix(raw, []byte("Client sent an HTTP request to an HTTPS server"))}
 		}
 		return nil, f
 	}
@@ -182,7 +182,8 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 // StrangerError says that what answers at the URL is something else.
 type StrangerError struct {
 	URL    string
-	Status int // HTTP
+	Status int  // HTTP
+	TLS    bool // it wants TLS, and was asked in plain HTTP
 }
 
 func (e *StrangerError) Error() string {

@@ -193,7 +193,7 @@ func TestTokensAreKept(t *testing.T) {
 	s := serve(t, nil)
 	endpoint := `{"interface": "public", "region": "one", "url": "` + s.URL + `/v1/abc"}`
 	k, logins := keystone(t, time.Now().Add(time.Hour), endpoint)
-	c := open(t, Config{Auth: NewKeystone(Login{AuthURL: k.URL, Username: "u", Region: "one"})})
+	c := open(t, Config{Auth: NewKeystone(Login{AuthURL: k.URL, Username: "u", Password: "p", Region: "one"})})
 	for range 3 {
 		if _, err := c.Segments(t.Context()); err != nil {
 			t.Fatal(err)
@@ -212,7 +212,7 @@ func TestTokensAreKept(t *testing.T) {
 	}
 
 	k, logins = keystone(t, time.Now().Add(30*time.Second), endpoint)
-	c = open(t, Config{Auth: NewKeystone(Login{AuthURL: k.URL, Username: "u"}), URL: s.URL})
+	c = open(t, Config{Auth: NewKeystone(Login{AuthURL: k.URL, Username: "u", Password: "p"}), URL: s.URL})
 	s.answers = nil
 	for range 2 {
 		if _, err := c.Segments(t.Context()); err != nil {
@@ -222,13 +222,13 @@ func TestTokensAreKept(t *testing.T) {
 	if len(*logins) != 2 {
 		t.Errorf("a token that is about to end was used again: %d logins", len(*logins))
 	}
-	elsewhere := open(t, Config{Auth: NewKeystone(Login{AuthURL: k.URL, Username: "u", Region: "two"})})
+	elsewhere := open(t, Config{Auth: NewKeystone(Login{AuthURL: k.URL, Username: "u", Password: "p", Region: "two"})})
 	if _, err := elsewhere.Segments(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "Keystone's catalog") ||
 		!strings.Contains(err.Error(), `in region "two", but in one`) || !strings.Contains(err.Error(), "--url") {
 		t.Errorf("no endpoint: %v", err)
 	}
 	for _, u := range []string{"127.0.0.1:5000/v3", "keystone.example.com", "ftp://k/v3"} {
-		_, err := open(t, Config{Auth: NewKeystone(Login{AuthURL: u, Username: "u"})}).Segments(t.Context())
+		_, err := open(t, Config{Auth: NewKeystone(Login{AuthURL: u, Username: "u", Password: "p"})}).Segments(t.Context())
 		if err == nil || !strings.HasPrefix(err.Error(), "OS_AUTH_URL") || !strings.Contains(err.Error(), "expected http://") {
 			t.Errorf("%s: %v", u, err)
 		}

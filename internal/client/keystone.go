@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,6 +177,8 @@ func (k *Keystone) authenticate(ctx context.Context) error {
 // identity is the part of the request that says who logs in.
 func (l Login) identity() (map[string]any, error) {
 	switch {
+	case l.CredentialID == "" && l.Token == "" && l.UserID+l.Username != "" && l.Password == "":
+		return nil, fmt.Errorf("no password for the account %s: set OS_PASSWORD, or password in clouds.yaml or secure.yaml", cmp.Or(l.Username, l.UserID))
 	case l.CredentialID != "":
 		return map[string]any{"methods": []string{"application_credential"},
 			"application_credential": map[string]any{"id": l.CredentialID, "secret": l.CredentialSecret}}, nil

@@ -51,7 +51,7 @@ type faultBody struct {
 
 // MarshalJSON writes the body.
 func (f *Fault) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]faultBody{f.kind(): {f.Status, f.Message, f.RetryAfter}})
+	return Encode(map[string]faultBody{f.kind(): {f.Status, f.Message, f.RetryAfter}}), nil
 }
 
 // UnmarshalJSON reads a body of one key, whatever its name, and also the plain JSON shape, whose code is a text.

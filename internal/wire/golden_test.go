@@ -229,7 +229,7 @@ func TestPlainBodies(t *testing.T) {
 		accept, wantType, wants string
 	}{
 		{NotFound(), "", "text/plain; charset=UTF-8", "404 Not Found\n\nThe resource could not be found.\n\n   "},
-		{NotFound(), "application/json", "application/json", `{"message":"The resource could not be found.\u003cbr /\u003e\u003cbr /\u003e\n\n\n","code":"404 Not Found","title":"Not Found"}`},
+		{NotFound(), "application/json", "application/json", `{"message":"The resource could not be found.<br /><br />\n\n\n","code":"404 Not Found","title":"Not Found"}`},
 		{NotFound(), "*/*", "text/html; charset=UTF-8", "<html>\n <head>\n  <title>404 Not Found</title>\n </head>\n <body>\n  <h1>404 Not Found</h1>\n  The resource could not be found.<br /><br />\n\n\n\n </body>\n</html>"},
 		{TooLarge(114688), "image/png", "text/plain; charset=UTF-8", "413 Request Entity Too Large\n\nRequest is too large. Larger than max_request_body_size (114688).\n\n   "},
 		{KeystoneAway(), "", "text/plain; charset=UTF-8", "503 Service Unavailable\n\nThe server is currently unavailable. Please try again at a later time.\n\n The Keystone service is temporarily unavailable.  "},

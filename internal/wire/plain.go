@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"fmt"
 	"html"
 	"net/http"
@@ -57,12 +56,11 @@ func (p Plain) Render(accept string) (contentType string, body []byte) {
 		page := "<html>\n <head>\n  <title>" + status + "</title>\n </head>\n <body>\n  <h1>" + status + "</h1>\n  " + text + "\n </body>\n</html>"
 		return "text/html; charset=UTF-8", []byte(page)
 	case MediaJSON:
-		body, _ := json.Marshal(struct { //nolint:errchkjson // three texts always marshal
+		return MediaJSON, Encode(struct {
 			Message string `json:"message"`
 			Code    string `json:"code"`
 			Title   string `json:"title"`
 		}{p.Explanation + "<br /><br />\n" + p.Detail + "\n\n", status, p.Title})
-		return MediaJSON, body
 	default:
 		return "text/plain; charset=UTF-8", []byte(status + "\n\n" + p.Explanation + "\n\n " + p.Detail + "  ")
 	}

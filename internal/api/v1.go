@@ -5,11 +5,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"net/url"
 	"os"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -161,7 +161,7 @@ func (a *api) act(c *call, rt *route, project string, w http.ResponseWriter, r *
 	if project != "" && project != c.user.ProjectID {
 		return nil, faultf(http.StatusBadRequest, "Malformed request URL: URL's project_id '%s' doesn't match Context's project_id '%s'", project, orNone(c.user.ProjectID))
 	}
-	c.query = r.URL.Query()
+	c.query = wire.ParseQuery(r.URL.RawQuery)
 	return rt.do(a, c)
 }
 
@@ -201,14 +201,13 @@ func orNone(s string) string {
 // knownContentType reports whether a body's type is one that is read. None at all is, and text/plain, which some clients
 // send for nothing; parameters do not count.
 func knownContentType(header string) bool {
-	if header == "" {
+	mediaType, _, _ := strings.Cut(header, ";")
+	switch strings.TrimSpace(mediaType) {
+	case "", "text/plain", wire.MediaJSON, wire.MediaVendor:
 		return true
-	}
-	mediaType, _, err := mime.ParseMediaType(header)
-	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+	default:
 		return false
 	}
-	return mediaType == "text/plain" || mediaType == wire.MediaJSON || mediaType == wire.MediaVendor
 }
 
 // allow is step 10: what the policy says of the rule.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,34 @@ import (
 type Query struct {
 	Values url.Values
 	Max    int
+}
+
+// ParseQuery reads a query string as WebOb does: a semicolon separates as & does, and an escape that is none is text. By net/url such a
+// parameter would be lost without a word, and a page be longer than was asked for.
+func ParseQuery(raw string) url.Values {
+	values := url.Values{}
+	for pair := range strings.SplitSeq(strings.ReplaceAll(raw, ";", "&"), "&") {
+		if name, value, _ := strings.Cut(pair, "="); pair != "" {
+			name = unescaped(name)
+			values[name] = append(values[name], unescaped(value))
+		}
+	}
+	return values
+}
+
+var percent = regexp.MustCompile(`%([0-9A-Fa-f]{2})?`)
+
+func unescaped(s string) string {
+	text, err := url.QueryUnescape(s)
+	if err != nil {
+		text, _ = url.QueryUnescape(percent.ReplaceAllStringFunc(s, func(escape string) string {
+			if escape == "%" {
+				return "%25"
+			}
+			return escape
+		}))
+	}
+	return text
 }
 
 // SegmentList reads the query of GET segments.

@@ -12,14 +12,7 @@ import (
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
-func query(t *testing.T, raw string) Query {
-	t.Helper()
-	v, err := url.ParseQuery(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Query{Values: v, Max: 1000}
-}
+func query(raw string) Query { return Query{Values: ParseQuery(raw), Max: 1000} }
 
 func TestPages(t *testing.T) {
 	newest := []ha.Sort{{Field: ha.FieldCreatedAt, Desc: true}, {Field: ha.FieldID, Desc: true}}
@@ -47,7 +40,7 @@ func TestPages(t *testing.T) {
 		"sort_key=failover_segment_id&sort_dir=asc":              {Limit: 1000, Sort: []ha.Sort{{Field: ha.FieldSegment}, {Field: ha.FieldCreatedAt}, {Field: ha.FieldID}}},
 		"name=x&unknown=y":                                       {Limit: 1000, Sort: newest},
 	} {
-		_, got, err := query(t, raw).HostList()
+		_, got, err := query(raw).HostList()
 		if err != nil {
 			t.Errorf("%s: %v", raw, err)
 		}
@@ -81,34 +74,38 @@ func TestBadQueries(t *testing.T) {
 		"on_maintenance=":             "Invalid value for on_maintenance: Unrecognized value '', " + words,
 		"limit=x&reserved=x":          "Invalid input received: limit must be an integer",
 		"type=%ff":                    "Invalid value for type: it is not UTF-8 text",
+		"limit=%zz":                   "Invalid input received: limit must be an integer",
+		"limit=1%":                    "Invalid input received: limit must be an integer",
+		"limit=2;page_size=x":         "Invalid input received: page_size must be an integer",
+		"marker=%zz%20%":              "marker %zz % could not be found",
 	} {
-		_, _, err := query(t, raw).HostList()
+		_, _, err := query(raw).HostList()
 		if err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", raw, err, want)
 		}
 	}
-	if f, _, err := query(t, "type=a%00").HostList(); err != nil || *f.Type != inNoRow {
+	if f, _, err := query("type=a%00").HostList(); err != nil || *f.Type != inNoRow {
 		t.Errorf("a text with NUL: %q, %v; nothing is called so, and that is no error", *f.Type, err)
 	}
-	if _, _, err := query(t, "generated-since=xyz").NotificationList(); err == nil || err.Error() != "Invalid generated-since value" {
+	if _, _, err := query("generated-since=xyz").NotificationList(); err == nil || err.Error() != "Invalid generated-since value" {
 		t.Error(err)
 	}
 }
 
 func TestFilters(t *testing.T) {
-	f, _, err := query(t, "type=a&type=b&on_maintenance=%20YES%20&reserved=f").HostList()
+	f, _, err := query("type=a&type=b&on_maintenance=%20YES%20&reserved=f").HostList()
 	if err != nil || *f.Type != "b" || !*f.OnMaintenance || *f.Reserved {
 		t.Errorf("%+v, %v", f, err)
 	}
-	s, _, err := query(t, "enabled=True&recovery_method=bogus&service_type=").SegmentList()
+	s, _, err := query("enabled=True&recovery_method=bogus&service_type=").SegmentList()
 	if err != nil || !*s.Enabled || *s.RecoveryMethod != "bogus" || *s.ServiceType != "" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	n, _, err := query(t, "generated-since=2026-01-01T09:00:00%2B09:00&status=new&source_host_uuid=zz&generated_since=x").NotificationList()
+	n, _, err := query("generated-since=2026-01-01T09:00:00%2B09:00&status=new&source_host_uuid=zz&generated_since=x").NotificationList()
 	if err != nil || n.GeneratedSince.Format(timeOut) != "2026-01-01T00:00:00.000000" || *n.Status != "new" || *n.SourceHostUUID != "zz" || n.Type != nil {
 		t.Errorf("%+v, %v", n, err)
 	}
-	v, _, err := query(t, "status=failed").VMoveList()
+	v, _, err := query("status=failed").VMoveList()
 	if err != nil || *v.Status != "failed" || v.Type != nil {
 		t.Errorf("%+v, %v", v, err)
 	}

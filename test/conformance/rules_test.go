@@ -276,6 +276,8 @@ func TestEveryRuleBroken(t *testing.T) {
 		{400, "limit must be >= 0", "GET", "segments?limit=-1", ""},
 		{400, "limit must be an integer", "GET", one + "/hosts?limit=", ""},
 		{400, "page_size must be an integer", "GET", "notifications?page_size=x", ""},
+		{400, "limit must be an integer", "GET", "segments?limit=%zz", ""},
+		{400, "Marker 1% could not be found.", "GET", "notifications?limit=1;marker=1%", ""},
 		{400, "Marker 999999 could not be found.", "GET", "notifications?marker=999999", ""},
 		{400, "Marker " + nowhere + " could not be found.", "GET", "segments?marker=" + nowhere, ""},
 		{400, "Marker 99999999999999999999999999 could not be found.", "GET", "segments?marker=99999999999999999999999999", ""},

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -40,24 +41,28 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch path := r.URL.Path; {
 	case path == "/":
-		writeJSON(w, http.StatusOK, wire.MediaJSON, wire.Versions(a.base(r)))
+		writeJSON(w, http.StatusOK, answerType(r), wire.Versions(a.base(r)))
 	case path == "/v1" || strings.HasPrefix(path, "/v1/"):
 		a.serveV1(w, r)
 	case path == "/healthcheck" || path == "/healthcheck/":
 		a.serveHealth(w, r)
 	default:
-		writeJSON(w, http.StatusMultipleChoices, wire.MediaJSON, wire.Choices(a.base(r), (&url.URL{Path: "/" + strings.Trim(path, "/")}).EscapedPath()))
+		writeJSON(w, http.StatusMultipleChoices, answerType(r), wire.Choices(a.base(r), (&url.URL{Path: "/" + strings.Trim(path, "/")}).EscapedPath()))
 	}
 }
 
-// base is what links begin with: as the client sees the API, or as the configuration says.
+// base is what links begin with: as the client sees the API, or as the configuration says. A port that goes without saying is not said.
 func (a *api) base(r *http.Request) string {
 	if a.prefix != nil {
 		return a.prefix.String()
 	}
-	scheme := "http"
-	if r.TLS != nil || r.URL.Scheme == "https" {
-		scheme = "https"
+	scheme, usual := "http", ":80"
+	if r.URL.Scheme == "https" || r.URL.Scheme == "" && r.TLS != nil { // a proxy's word, else our own
+		scheme, usual = "https", ":443"
 	}
-	return scheme + "://" + r.Host + forwardedPrefix(r)
+	host := r.Host
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" { // a client of HTTP/1.0
+		host = local.String()
+	}
+	return scheme + "://" + strings.TrimSuffix(host, usual) + forwardedPrefix(r)
 }

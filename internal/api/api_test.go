@@ -22,6 +22,7 @@ import (
 	"github.com/salvor-ha/salvor/internal/policy"
 	"github.com/salvor-ha/salvor/internal/service"
 	"github.com/salvor-ha/salvor/internal/testkit"
+	"github.com/salvor-ha/salvor/internal/wire"
 )
 
 // rows is a store of which a test sets what it needs; anything else is a panic, and so a 500.
@@ -168,6 +169,9 @@ func TestLinks(t *testing.T) {
 		{Config{ParseProxy: true}, forwarded, "https://ha.example:8443/ha/v1/"},
 		{Config{ParseProxy: true}, []string{`Forwarded: for=10.0.0.1;host="ha2.example";proto=https, for=x`}, "https://ha2.example/v1/"},
 		{Config{ParseProxy: true}, []string{"X-Forwarded-Proto: gopher"}, "http://example.com/v1/"},
+		{Config{ParseProxy: true}, []string{"X-Forwarded-Proto: HTTPS", "X-Forwarded-Port: 443"}, "https://example.com/v1/"},
+		{Config{ParseProxy: true}, []string{"X-Forwarded-Host: ha.example:80"}, "http://ha.example/v1/"},
+		{Config{ParseProxy: true}, []string{"X-Forwarded-Proto: https", "X-Forwarded-Host: ha.example:80"}, "https://ha.example:80/v1/"},
 		{Config{ParseProxy: true}, []string{"X-Forwarded-Host: [2001:db8::1]", "X-Forwarded-Port: 8443"}, "http://[2001:db8::1]:8443/v1/"},
 		{Config{LinkPrefix: "https://public.example/instance-ha/"}, nil, "https://public.example/instance-ha/v1/"},
 	} {
@@ -180,6 +184,38 @@ func TestLinks(t *testing.T) {
 	}
 	if _, err := New(Config{ProjectIDRegex: "(", Log: quiet}, nil, nil, nil); err == nil {
 		t.Error("a pattern that is none is accepted")
+	}
+}
+
+// What a proxy says of its client counts for more than how it asks us, and a client of HTTP/1.0 need not say whom it asks.
+func TestLinksOfAPlainClient(t *testing.T) {
+	h := handler(t, Config{ParseProxy: true}, rows{})
+	r := httptest.NewRequest("GET", "https://inner.example/", nil) // over TLS
+	r.URL.Scheme, r.URL.Host = "", ""
+	r.Header.Set("X-Forwarded-Proto", "http")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	expect(t, w, 200, `"href":"http://inner.example/v1/"`)
+	s, _ := server(t, Config{}, rows{})
+	status, body := answer(t, dial(t, s, "GET / HTTP/1.0\r\n\r\n"))
+	if want := `"href":"` + s.URL + `/v1/"`; status != 200 || !strings.Contains(body, want) {
+		t.Errorf("%d %s\nwant %s", status, body, want)
+	}
+}
+
+func TestTypeOfTheAnswer(t *testing.T) {
+	h := handler(t, Config{}, rows{})
+	for accept, want := range map[string]string{
+		"": wire.MediaJSON, "*/*": wire.MediaJSON, "text/html": wire.MediaJSON, "application/json, " + wire.MediaVendor: wire.MediaJSON,
+		wire.MediaVendor + ";q=0.5, application/*": wire.MediaJSON, "application/json, application/*;q=0.5": wire.MediaJSON, wire.MediaVendor + ";q=0": wire.MediaJSON,
+		wire.MediaVendor: wire.MediaVendor, "application/json;q=0.3, " + wire.MediaVendor + ";q=0.9": wire.MediaVendor,
+		wire.MediaVendor + ", */*": wire.MediaVendor, "application/*, " + wire.MediaVendor: wire.MediaVendor,
+	} {
+		for _, target := range []string{"/", "/v1/", "/foo"} {
+			if got := ask(h, "GET", target, "", "Accept: "+accept).Header().Get("Content-Type"); got != want {
+				t.Errorf("%s for Accept: %s is %s, want %s", target, accept, got, want)
+			}
+		}
 	}
 }
 
@@ -337,6 +373,7 @@ func TestBodies(t *testing.T) {
 	for contentType, status := range map[string]int{
 		"": 200, "text/plain": 200, "application/json": 200, "application/json; charset=utf-8": 200, "application/json; x": 200,
 		"application/vnd.openstack.masakari+json": 200, "application/xml": 415, "application/x-www-form-urlencoded": 415, "/": 415,
+		";charset=utf-8": 200, "application/json;charset=utf-8;charset=utf-8": 200, "Application/JSON": 415, "application/json, text/plain": 415,
 	} {
 		w := ask(h, "GET", "/v1", "", "Content-Type: "+contentType)
 		if w.Code != status {
@@ -387,5 +424,18 @@ func TestCORS(t *testing.T) {
 	w = ask(h, "GET", "/v1/segments", "", "Origin: http://evil")
 	if got := w.Header(); w.Code != 200 || got.Get("Vary") != "OpenStack-API-Version" || got.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("%d %v", w.Code, got)
+	}
+
+	// Who is named is told so, also where any other may ask.
+	cors.AllowedOrigin = []string{"*", "http://dash"}
+	h = handler(t, Config{CORS: cors}, rows{list: func(ha.Page) ([]ha.Segment, error) { return nil, nil }})
+	for origin, want := range map[string]string{"http://dash": "http://dash", "http://other": "*"} {
+		for _, w := range []*httptest.ResponseRecorder{
+			ask(h, "GET", "/v1/segments", "", "Origin: "+origin), ask(h, "OPTIONS", "/v1/segments", "", "Origin: "+origin, "Access-Control-Request-Method: GET"),
+		} {
+			if got := w.Header().Get("Access-Control-Allow-Origin"); got != want {
+				t.Errorf("%s is told %q, want %q", origin, got, want)
+			}
+		}
 	}
 }

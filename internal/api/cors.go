@@ -16,10 +16,10 @@ func (c CORS) allowed(r *http.Request) string {
 	switch {
 	case origin == "":
 		return ""
-	case slices.Contains(c.AllowedOrigin, "*"):
-		return "*"
 	case slices.Contains(c.AllowedOrigin, origin):
 		return origin
+	case slices.Contains(c.AllowedOrigin, "*"):
+		return "*"
 	default:
 		return ""
 	}

@@ -21,7 +21,7 @@ func behindProxy(r *http.Request) *http.Request {
 	f := forwarded(r.Header)
 	out := r.WithContext(context.WithValue(r.Context(), prefixKey{}, strings.TrimRight(f["prefix"], "/")))
 	link := *r.URL
-	if proto := f["proto"]; proto == "http" || proto == "https" {
+	if proto := strings.ToLower(f["proto"]); proto == "http" || proto == "https" {
 		link.Scheme = proto
 	}
 	if host := f["host"]; host != "" {

@@ -38,15 +38,15 @@ const faultType = "application/json; charset=UTF-8"
 
 // success renders the body of an action.
 func (a *api) success(c *call, r *http.Request, status int, body any) reply {
-	rep := reply{status: status, version: c.version.Header(), contentType: wire.MediaJSON}
-	if wire.Accepted(r.Header.Get("Accept"), wire.MediaJSON, wire.MediaVendor) == wire.MediaVendor {
-		rep.contentType = wire.MediaVendor
-	}
+	rep := reply{status: status, version: c.version.Header(), contentType: answerType(r)}
 	if status != http.StatusNoContent { // whose type is told all the same, as Masakari does
 		rep.body = wire.EncodeInto(*bodies.Get().(*[]byte), body)
 	}
 	return rep
 }
+
+// answerType is the content type of the answer to r, when all goes well.
+func answerType(r *http.Request) string { return wire.AnswerType(r.Header.Get("Accept")) }
 
 // fault is the one place where an error becomes an answer.
 func (a *api) fault(c *call, err error) reply {

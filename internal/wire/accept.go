@@ -5,6 +5,16 @@ import (
 	"strings"
 )
 
+// AnswerType is the type of a success: the API's own if the client would rather have it, or names it while plain JSON is one among others.
+func AnswerType(accept string) string {
+	own, named := quality(accept, MediaVendor)
+	plain, among := quality(accept, MediaJSON)
+	if own > plain || own > 0 && own == plain && named > among {
+		return MediaVendor
+	}
+	return MediaJSON
+}
+
 // Accepted returns the offer that an Accept header likes best, the earlier one of equals; "" when it likes none. It
 // never fails: what cannot be read is passed over.
 func Accepted(header string, offers ...string) string {
@@ -13,17 +23,16 @@ func Accepted(header string, offers ...string) string {
 		return best
 	}
 	for _, offer := range offers {
-		if q := quality(header, offer); q > bestQ {
+		if q, _ := quality(header, offer); q > bestQ {
 			best, bestQ = offer, q
 		}
 	}
 	return best
 }
 
-// quality returns the q of the range that fits mediaType most closely.
-func quality(header, mediaType string) float64 {
+// quality returns the q of the range that fits mediaType most closely, and how closely.
+func quality(header, mediaType string) (q float64, closest int) {
 	kind, _, _ := strings.Cut(mediaType, "/")
-	q, closest := 0.0, 0
 	for entry := range strings.SplitSeq(header, ",") {
 		name, params, _ := strings.Cut(entry, ";")
 		fit := 0
@@ -39,7 +48,7 @@ func quality(header, mediaType string) float64 {
 			closest, q = fit, qOf(params)
 		}
 	}
-	return q
+	return q, closest
 }
 
 func qOf(params string) float64 {

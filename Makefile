@@ -17,7 +17,7 @@ test-all:       ## that, many more seeds, fuzzing and the benchmarks (some hours
 	scripts/test all
 
 lint:           ## format, vet and linters
-	scripts/test format vet lint
+	scripts/test format lint
 
 generate:       ## the documents that are made from code
 	go generate ./...

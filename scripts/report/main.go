@@ -1,6 +1,6 @@
 // Command report reads the output of "go test -json" and prints what a reader wants: go test's own closing line of each
 // package as it comes, the whole output of what failed, and, at the end, every skipped test with its reason. Its exit
-// status is 1 if anything failed.
+// status is 1 if anything failed, or if there was no test at all.
 package main
 
 import (
@@ -139,7 +139,7 @@ func (r *report) close() bool {
 		}
 	}
 	r.print(fmt.Sprintf("%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skips))
-	return r.failed == 0 && r.brokenBuilds == 0 && r.brokenPkg == 0
+	return r.failed == 0 && r.brokenBuilds == 0 && r.brokenPkg == 0 && r.passed+r.skips > 0
 }
 
 func (r *report) print(text string) { _, _ = io.WriteString(r.out, text) }

@@ -248,7 +248,7 @@ func TestDoctorLooksAtHosts(t *testing.T) {
 	if err := os.Chmod(file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for c.cloud.Services(ha.BinaryCompute, "host-3")[0].Up && time.Now().Before(deadline) {
 		if err := pause(t.Context(), 50*time.Millisecond); err != nil {
 			t.Fatal(err)
@@ -278,8 +278,8 @@ func TestDoctorIsBounded(t *testing.T) {
 	defer mute.Close()
 	conf := strings.ReplaceAll(c.conf, "sqlite:///", "mysql+pymysql://u:mySecret@"+mute.Addr().String()+"/x#")
 	began := time.Now()
-	all := Examine(t.Context(), load(t, conf), nil, 2*time.Second)
-	if took := time.Since(began); took > 6*time.Second {
+	all := Examine(t.Context(), load(t, conf), nil, 5*time.Second) // in which a busy machine gets the others' answers
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("took %s", took)
 	}
 	found(t, all, doctor.Fail, doctor.CheckRights, "list all instances")

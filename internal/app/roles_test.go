@@ -181,7 +181,7 @@ func TestMetrics(t *testing.T) {
 	}
 	resp.Body.Close()
 	want := []string{`salvor_admissions_total{type="COMPUTE_HOST",verdict="unknown host"} 1`, `salvor_api_requests_total{method="POST",route="/v1/notifications",status="400"} 1`, "salvor_engine_units 0"}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		_, text := get(t, "http://"+address+"/metrics")
 		missing := ""

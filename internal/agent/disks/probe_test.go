@@ -28,8 +28,10 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	case "hang":
 		_, _ = io.Copy(io.Discard, os.Stdin)
+		begun()
 		time.Sleep(time.Hour)
 	case "spin":
+		begun()
 		for n := 0; ; n++ { // it is to want the CPU and nothing else
 			_ = n
 		}
@@ -40,9 +42,27 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// begun says, in a child, that it does what it is to do: a busy machine takes a while to start it.
+func begun() { _ = os.WriteFile(os.Getenv("BEGUN"), nil, 0o600) }
+
 func children(t *testing.T, how string) Children {
 	t.Helper()
-	return Children{Program: []string{"/proc/self/exe"}, Env: []string{"PROBE_OF_A_TEST=" + how}, Locks: t.TempDir()}
+	locks := t.TempDir()
+	return Children{Program: []string{"/proc/self/exe"}, Env: []string{"PROBE_OF_A_TEST=" + how, "BEGUN=" + filepath.Join(locks, "begun")}, Locks: locks}
+}
+
+// awaitBegun waits until a child has begun.
+func (c Children) awaitBegun(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) { // a real process is awaited
+		if _, err := os.Stat(filepath.Join(c.Locks, "begun")); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Error("the child has not begun")
+			return
+		}
+	}
 }
 
 func ask(t *testing.T, q Question) Finding {
@@ -146,18 +166,7 @@ func TestAChildThatHangsIsLeftBehind(t *testing.T) {
 	}()
 	second := children(t, "answer")
 	second.Locks = c.Locks
-	held := false
-	for deadline := time.Now().Add(20 * time.Second); !held && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) { // a real process is awaited
-		lock, err := os.OpenFile(filepath.Join(c.Locks, "probe-r"), os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		held = errors.Is(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
-		lock.Close()
-	}
-	if !held {
-		t.Fatal("the first probe has not taken its lock")
-	}
+	c.awaitBegun(t)
 	limited, done := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer done()
 	_, _, err := second.Probe(limited, "r", Question{Path: t.TempDir(), Host: "h", New: value})
@@ -199,9 +208,13 @@ func TestAProbeUnderWayIsNoHang(t *testing.T) {
 // TestAStarvedProbeIsNoHungDisk: at the deadline a child that sleeps waits for its disk; one that wants to run says nothing about one.
 func TestAStarvedProbeIsNoHungDisk(t *testing.T) {
 	for how, want := range map[string]error{"hang": ErrHanging, "spin": ErrStarved} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		_, done, err := children(t, how).Probe(ctx, "r", Question{Path: "/x", Host: "h"})
-		cancel()
+		ctx, cancel := context.WithCancel(t.Context())
+		c := children(t, how)
+		go func() {
+			c.awaitBegun(t)
+			cancel()
+		}()
+		_, done, err := c.Probe(ctx, "r", Question{Path: "/x", Host: "h"})
 		<-done
 		if !errors.Is(err, want) {
 			t.Errorf("a child that is to %s: %v, want %v", how, err, want)

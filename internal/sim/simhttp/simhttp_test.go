@@ -114,10 +114,10 @@ func (l *lab) token(user, project string) string {
 	return l.provider(user, project).Token()
 }
 
-// eventually polls for at most ten seconds.
+// eventually polls for at most a minute.
 func (l *lab) eventually(what string, is func() bool) {
 	l.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if is() {
 			return
 		}

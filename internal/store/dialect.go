@@ -21,7 +21,7 @@ type dialect struct {
 	nullsFirst bool
 	// rowValues: (a, b) < (1, 2) goes by an index of a and b.
 	rowValues bool
-	// prepares: statements with arguments are kept prepared.
+	// prepares: SELECTs with arguments are kept prepared, outside of transactions.
 	prepares bool
 	// classify sorts an error of the driver.
 	classify func(error) class

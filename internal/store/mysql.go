@@ -201,9 +201,16 @@ func takesPart(ctx context.Context, c session) error {
 // Nothing else of a transaction shares a round trip. When another Galera node takes a row away between two statements that do,
 // the transaction is rolled back, and what follows runs by itself, and is committed; the refusal comes with the end of the packet,
 // or not at all (wsrep_retry_autocommit). Measured with MariaDB 10.11: two reports of one death were admitted.
+//
+// And nothing of a transaction is prepared. MariaDB begins its answer to a COM_STMT_PREPARE before it looks whether the transaction was
+// taken away meanwhile: it is rolled back, nobody is told, and what follows runs by itself, and is committed. Measured with 10.11.19, twelve
+// clients at three nodes, each touching one row, reading it, and inserting what was read: with a PREPARE after the touch, 362 of 16,046
+// transactions were committed without it; without one, none of 18,029, also where what ran had been prepared before they began. And
+// with INSERT and COMMIT in one round trip, 125 of 3,976 that were answered as committed were not.
 type mysqlConn struct {
 	session
 	unsent   bool // a transaction has begun of which the server does not know yet
+	within   bool // a transaction has begun, and not ended
 	prepared prepared
 	cutter   cutter
 }
@@ -218,9 +225,14 @@ func (c *mysqlConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c.unsent = true
+	c.unsent, c.within = true, true
 	return mysqlTx{c, ctx}, nil
 }
+
+// errMySQLArgs is for whoever would have database/sql or the driver prepare a statement.
+var errMySQLArgs = errors.New("on MySQL a write, and whatever a transaction asks, is written out in full: arguments are not supported")
+
+func (c *mysqlConn) Prepare(string) (driver.Stmt, error) { return nil, errMySQLArgs }
 
 // begun puts the BEGIN that is owed before a statement.
 func (c *mysqlConn) begun(query string) string {
@@ -232,17 +244,23 @@ func (c *mysqlConn) begun(query string) string {
 }
 
 func (c *mysqlConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if len(args) > 0 {
+		return nil, errMySQLArgs
+	}
 	return c.cutter.exec(ctx, func(ctx context.Context) (driver.Result, error) {
-		return c.session.ExecContext(ctx, c.begun(query), args)
+		return c.session.ExecContext(ctx, c.begun(query), nil)
 	})
 }
 
 func (c *mysqlConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if len(args) > 0 && c.within {
+		return nil, errMySQLArgs
+	}
 	return c.cutter.query(ctx, func(ctx context.Context) (driver.Rows, error) {
-		if len(args) > 0 && !c.unsent {
+		if len(args) > 0 {
 			return c.prepared.query(ctx, c.session, query, args)
 		}
-		return c.session.QueryContext(ctx, c.begun(query), args)
+		return c.session.QueryContext(ctx, c.begun(query), nil)
 	})
 }
 
@@ -252,6 +270,7 @@ type mysqlTx struct {
 }
 
 func (t mysqlTx) Commit() error {
+	t.c.within = false
 	if t.c.unsent {
 		t.c.unsent = false
 		return nil
@@ -261,6 +280,7 @@ func (t mysqlTx) Commit() error {
 }
 
 func (t mysqlTx) Rollback() error {
+	t.c.within = false
 	if t.c.unsent {
 		t.c.unsent = false
 		return nil

@@ -19,7 +19,7 @@ const (
 	erReprepare        = 1615
 )
 
-// prepared are the statements that a MySQL connection keeps, by their texts. The server then need not parse them again, and MariaDB
+// prepared are the SELECTs outside of transactions that a MySQL connection keeps, by their texts. The server then need not parse them again, and MariaDB
 // does not describe the columns of each answer: a third of what a short read costs it.
 type prepared struct {
 	kept map[string]*keptStmt
@@ -85,7 +85,8 @@ func (p *prepared) makeRoom() {
 	delete(p.kept, oldest)
 }
 
-// prepare returns nil for what the server does not prepare, for whatever reason: as a text it answers, or says why not.
+// prepare returns nil for what the server does not prepare, for whatever reason: as a text it answers, or says why not. But that a
+// transaction is over is said once: the text after it would run outside of it.
 func prepare(ctx context.Context, c session, text string) (driver.Stmt, error) {
 	preparer, ok := c.(driver.ConnPrepareContext)
 	if !ok {
@@ -93,7 +94,7 @@ func prepare(ctx context.Context, c session, text string) (driver.Stmt, error) {
 	}
 	stmt, err := preparer.PrepareContext(ctx, text)
 	var refused *mysqldriver.MySQLError
-	if errors.As(err, &refused) {
+	if errors.As(err, &refused) && classifyMySQL(err) != classConflict {
 		return nil, nil
 	}
 	return stmt, err

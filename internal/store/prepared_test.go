@@ -58,6 +58,7 @@ func TestPrepared(t *testing.T) {
 	}{
 		{name: "kept", want: []string{"prepare a", "run a1", "run a1"}},
 		{name: "the server keeps no more", refused: refusal(1461), want: []string{"prepare a", "text a1", "text a1"}},
+		{name: "a transaction was taken away", refused: refusal(erDeadlock), want: []string{"prepare a", "prepare a"}, fails: refusal(erDeadlock)},
 		{name: "a proxy has lost it", failing: refusal(erUnknownStatement), want: []string{"prepare a", "run a1", "text a1", "text a1"}},
 		{name: "no connection to prepare it by", refused: gone, want: []string{"prepare a", "prepare a"}, fails: gone},
 		{name: "no connection to carry it out by", failing: gone, want: []string{"prepare a", "run a1", "run a1"}, fails: gone},

@@ -1,0 +1,62 @@
+package store_test
+
+import (
+	"database/sql"
+	"testing"
+
+	"github.com/salvor-ha/salvor/internal/store"
+)
+
+// TestTransactionsPrepareNothing: on Galera, who prepares a statement within a transaction may not be told that another node has taken the
+// transaction away. So nothing is prepared there, also not by database/sql or the driver, for whoever asks for it.
+func TestTransactionsPrepareNothing(t *testing.T) {
+	spy := &spy{}
+	s := open(t, store.Config{URL: mariadb.database(t), Wrap: spy.wrap})
+	if err := s.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pool := spy.pool()
+	defer pool.Close()
+	for name, ask := range map[string]func(*sql.Tx) error{
+		"a write": func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "UPDATE hosts SET touch = touch + ?", 1)
+			return err
+		},
+		"a question": func(tx *sql.Tx) error { return tx.QueryRowContext(t.Context(), "SELECT ?", 1).Scan(new(int)) },
+		"what the driver cannot write out": func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "UPDATE hosts SET name = ?", make([]byte, 80<<20))
+			return err
+		},
+		"a statement": func(tx *sql.Tx) error {
+			st, err := tx.PrepareContext(t.Context(), "UPDATE hosts SET touch = touch + 1")
+			if err == nil {
+				st.Close()
+			}
+			return err
+		},
+	} {
+		for _, first := range []bool{true, false} {
+			tx, err := pool.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !first {
+				if _, err := tx.ExecContext(t.Context(), "UPDATE hosts SET touch = touch + 1"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			asked := ask(tx)
+			var status string
+			var prepared int
+			if err := tx.QueryRowContext(t.Context(), "SHOW SESSION STATUS LIKE 'Com_stmt_prepare'").Scan(&status, &prepared); err != nil {
+				t.Fatal(err)
+			}
+			if asked == nil || prepared != 0 {
+				t.Errorf("%s, the first of its transaction %v: error %v, %d statements were prepared", name, first, asked, prepared)
+			}
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -201,18 +201,19 @@ func (im *importer) survey(ctx context.Context) error {
 }
 
 func (im *importer) surveyFlows(ctx context.Context) error {
-	have, err := im.flows.present(ctx, masakari.TableLogbooks)
+	have, err := im.flows.present(ctx, masakari.TaskFlowTables...)
+	missing := slices.DeleteFunc(slices.Clone(masakari.TaskFlowTables), func(t string) bool { return slices.Contains(have, t) })
+	lacks := im.flows.where + " lacks tables of TaskFlow's, " + strings.Join(missing, " and ")
 	switch {
 	case err != nil:
 		return err
-	case len(have) > 0:
+	case len(missing) == 0:
 		im.report.Details = "from " + im.flows.where
 	case im.what.TaskFlow != "":
-		return fmt.Errorf("--taskflow: %s holds no tables of TaskFlow's (%s): is it the database that [taskflow] connection of Masakari's masakari.conf names?",
-			im.flows.where, masakari.TableLogbooks)
+		return fmt.Errorf("--taskflow: %s: is it the database that [taskflow] connection of Masakari's masakari.conf names?", lacks)
 	default:
 		im.flows = nil
-		im.report.Details = "none: " + im.src.where + " holds no tables of TaskFlow's; if they are elsewhere ([taskflow] connection of masakari.conf), name that with --taskflow"
+		im.report.Details = "none: " + lacks + "; if they are elsewhere ([taskflow] connection of masakari.conf), name that with --taskflow"
 	}
 	return nil
 }

@@ -256,6 +256,29 @@ func TestSpellingsOfUUIDs(t *testing.T) {
 	}
 }
 
+// TestHalfATaskFlow: without all of TaskFlow's tables there are no details, and all else is taken; one that is not as TaskFlow writes it
+// is said in words.
+func TestHalfATaskFlow(t *testing.T) {
+	from := databases["sqlite"](t)
+	makeMasakari(t, "sqlite", from, "13adff5efb9a")
+	db := connect(t, from)
+	run(t, db, "UPDATE atomdetails SET meta = '[]' WHERE uuid = '"+uuidOf("atom", 1)+"'")
+	_, said := take(t, target(t, databases["sqlite"](t)), store.Import{From: from})
+	want := uuids("left out: atomdetails {u:atom:1}, task DisableComputeServiceTask: meta is not as TaskFlow writes it: it is a JSON array")
+	if !slices.Contains(said, want) {
+		t.Errorf("not said: %s\n%s", want, strings.Join(said, "\n"))
+	}
+	run(t, db, "DROP TABLE atomdetails")
+	s := target(t, databases["sqlite"](t))
+	if r, _ := take(t, s, store.Import{From: from}); r.Tables[3].Taken != 7 || !strings.Contains(r.Details, "none: ") || !strings.Contains(r.Details, "atomdetails") {
+		t.Errorf("%+v", r)
+	}
+	_, err := s.ImportMasakari(t.Context(), store.Import{From: from, TaskFlow: from, Say: func(string) {}})
+	if err == nil || !strings.Contains(err.Error(), "--taskflow") || !strings.Contains(err.Error(), "atomdetails") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestCutShort: an import that is ended in the middle goes on when it is run again.
 func TestCutShort(t *testing.T) {
 	from, to := databases["sqlite"](t), databases["sqlite"](t)

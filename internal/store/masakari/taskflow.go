@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,8 +101,13 @@ func readTask(r *record) (t Task, some bool) {
 	if text == "" || strings.HasPrefix(t.Name, "_TaskFlow_") {
 		return t, false
 	}
-	if err := json.Unmarshal([]byte(text), &meta); err != nil {
+	err := json.Unmarshal([]byte(text), &meta)
+	if other, is := errors.AsType[*json.UnmarshalTypeError](err); is {
+		r.bad("meta is not as TaskFlow writes it: %s is a JSON %s", cmp.Or(other.Field, "it"), other.Value)
+	} else if err != nil {
 		r.bad("meta cannot be read: %v", err)
+	}
+	if err != nil {
 		return t, false
 	}
 	t.Progress = meta.Progress

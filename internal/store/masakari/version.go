@@ -16,15 +16,18 @@ const (
 	TableHosts         = "hosts"
 	TableNotifications = "notifications"
 	TableVMoves        = "vmoves"
-	// TableLogbooks is where TaskFlow's tables begin.
-	TableLogbooks = "logbooks"
+	tableFlows         = "flowdetails"
+	tableAtoms         = "atomdetails"
 
 	tableAlembic = "masakari_alembic_version"
 	tableMigrate = "migrate_version"
 )
 
 // Tables are the names to look for before Version is asked.
-var Tables = []string{TableSegments, TableHosts, TableNotifications, TableVMoves, TableLogbooks, tableAlembic, tableMigrate}
+var Tables = []string{TableSegments, TableHosts, TableNotifications, TableVMoves, tableAlembic, tableMigrate}
+
+// TaskFlowTables are those that Runs reads.
+var TaskFlowTables = []string{tableFlows, tableAtoms}
 
 // alembic are the schema versions since 2023.2, oldest first; before, sqlalchemy-migrate counted: 7 is the first of these, and 8
 // the second.

@@ -18,17 +18,23 @@ const (
 // ErrNotBack says that a demonstration did not end well; what was wrong has been printed.
 var ErrNotBack = errors.New("not every instance came back as it should")
 
+var errInterrupted = errors.New("interrupted before the demonstration was over")
+
 // Once lets one host die and writes what happens as timed lines, or, with asJSON, only the summary. It ends when salvor is
 // done with it; ErrNotBack when that did not go well.
 func Once(ctx context.Context, o Options, out io.Writer, asJSON bool) error {
-	ctx, cancel := context.WithTimeout(ctx, onceWithin)
+	within, cancel := context.WithTimeout(ctx, onceWithin)
 	defer cancel()
-	w, err := start(ctx, o)
-	if err != nil {
-		return err
+	w, err := start(within, o)
+	var r Report
+	if err == nil {
+		r, err = once(within, w, out, asJSON)
+		err = errors.Join(err, w.stop())
 	}
-	r, err := once(ctx, w, out, asJSON)
-	if err = errors.Join(err, w.stop()); err != nil {
+	switch {
+	case ctx.Err() != nil: // what was not back yet is no problem
+		return errInterrupted
+	case err != nil:
 		return err
 	}
 	if asJSON {

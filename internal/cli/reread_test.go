@@ -16,7 +16,7 @@ import (
 // TestHangup: a running process takes over what can be, names what cannot, and keeps all of the old when the file is bad.
 func TestHangup(t *testing.T) {
 	const begin = "[DEFAULT]\nauth_strategy = noauth2\n"
-	policy := file(t, "policy.yaml", "{}")
+	policy := file(t, "policy.yaml", "[a]")
 	c := conf(t, begin)
 	p := testkit.Start(t, "salvor", "serve", "--config-file", c, "--listen", "127.0.0.1:0")
 	u := p.URL(t)

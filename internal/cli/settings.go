@@ -12,19 +12,30 @@ type settings struct {
 	env   Env
 	files []string
 	dirs  []string
+	after []int // of each of dirs: how many of files stand before it
 }
+
+// dirFlag is --config-dir, which notes its place among the files: what is given later wins.
+type dirFlag struct{ s *settings }
+
+func (d dirFlag) Set(path string) error {
+	d.s.dirs, d.s.after = append(d.s.dirs, path), append(d.s.after, len(d.s.files))
+	return nil
+}
+func (dirFlag) Type() string   { return "stringArray" }
+func (dirFlag) String() string { return "" }
 
 func addSettings(cmd *cobra.Command, env Env) *settings {
 	s := &settings{env: env}
 	f := cmd.PersistentFlags()
 	f.StringArrayVar(&s.files, "config-file", nil, "a masakari.conf; given again, later files win "+
 		"(default: the first of ~/.masakari, ~, /etc/masakari and /etc that has one)")
-	f.StringArrayVar(&s.dirs, "config-dir", nil, "a directory of further *.conf files, read after the files")
+	f.Var(dirFlag{s}, "config-dir", "a directory of further *.conf files, read after the files")
 	return s
 }
 
 func (s *settings) sources() config.Sources {
-	return config.Sources{Files: s.files, Dirs: s.dirs, Env: s.env.Environ}
+	return config.Sources{Files: s.files, Dirs: s.dirs, After: s.after, Env: s.env.Environ}
 }
 
 // load reads the configuration, opens its log, and says there what in it has no effect.

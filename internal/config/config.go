@@ -39,7 +39,6 @@ type API struct {
 	LinkPrefix        string
 	ProjectIDPattern  string        // [osapi_v1] project_id_regex
 	DuplicateInterval time.Duration // duplicate_notification_detection_interval
-	PasteConfig       string        // [wsgi] api_paste_config
 }
 
 // Engine are the options of [DEFAULT] about recoveries and the process.
@@ -113,7 +112,6 @@ type Keystone struct {
 	MaxRetries                int
 	TokenCacheTime            time.Duration // 0 and below: no cache
 	DelayAuthDecision         bool
-	IncludeServiceCatalog     bool
 	ServiceTokenRoles         []string
 	ServiceTokenRequired      bool // service_token_roles_required
 	ServiceType               string
@@ -122,10 +120,8 @@ type Keystone struct {
 // Database is where the rows are.
 type Database struct {
 	Connection    Secret // SQLAlchemy URL, see ParseDatabaseURL
-	SQLMode       string
-	MaxPoolSize   int // 0: no limit
+	MaxPoolSize   int    // 0: no limit
 	MaxOverflow   int
-	PoolTimeout   time.Duration
 	RecycleTime   time.Duration
 	MaxRetries    int // -1: without end
 	RetryInterval time.Duration
@@ -184,20 +180,16 @@ const DefaultPolicyFile = "policy.yaml"
 
 // Policy names oslo.policy's files; see Config.FindFile for relative ones.
 type Policy struct {
-	File               string
-	Dirs               []string
-	DefaultRule        string
-	EnforceScope       bool
-	EnforceNewDefaults bool
+	File        string
+	Dirs        []string
+	DefaultRule string
 }
 
 // Middleware are limits and trust in front of the API.
 type Middleware struct {
-	MaxBodySize      int
-	ProxyHeaders     bool // enable_proxy_headers_parsing
-	UseForwardedFor  bool
-	MaxHeaderLine    int
-	SecureProxyField string
+	MaxBodySize   int
+	ProxyHeaders  bool // enable_proxy_headers_parsing
+	MaxHeaderLine int
 }
 
 // CORS is off while AllowedOrigins is empty.
@@ -215,7 +207,6 @@ type WSGI struct {
 	CAFile, CertFile, KeyFile string
 	KeepAlive                 bool
 	SocketTimeout             time.Duration // 0: none
-	TCPKeepIdle               time.Duration
 }
 
 // Salvor are the options that Masakari does not have (RECOVERY section 8).

@@ -75,7 +75,7 @@ const referenceIntro = `# Configuration
 salvor reads ` + "`masakari.conf`" + ` as Masakari does, with oslo.config's syntax: several ` + "`--config-file`" + ` and ` +
 	"`--config-dir`" + `,
 else the first of ` + "`~/.masakari/masakari.conf`, `~/masakari.conf`, `/etc/masakari/masakari.conf`, `/etc/masakari.conf`" + `
-and, after it, the files of the first directory ` + "`masakari.conf.d`" + ` of the same places. Later files win. The
+and, after it, the files of the first directory ` + "`masakari.conf.d`" + ` of the same places. Later files win, in the order of the command line. The
 environment wins over files: ` + "`OS_<GROUP>__<OPTION>`" + `, such as ` + "`OS_DATABASE__CONNECTION`" + `. ` + "`$option`, `$group.option`" + `
 and ` + "`${…}`" + ` stand for other options, ` + "`$$`" + ` for a dollar sign. Nothing is needed to start: without a file, salvor keeps its
 rows in an embedded database under ` + "`state_path`" + `.

@@ -16,6 +16,7 @@ const fileName = "masakari.conf"
 type Sources struct {
 	Files []string // --config-file, in order; empty: the first masakari.conf of SearchDirs, if any
 	Dirs  []string // --config-dir, in order; empty: the first masakari.conf.d of SearchDirs, if any
+	After []int    // for each of Dirs, how many of Files are given before it; nil: all
 	Env   []string // NAME=VALUE, as os.Environ returns them
 
 	// SearchDirs are where files are looked for that are not named: nil means oslo.config's, ~/.masakari, ~,
@@ -65,15 +66,34 @@ func (s Sources) files() ([]string, error) {
 			all = append(all, inside...)
 		}
 	}
-	all = append(all, s.Files...)
-	for _, dir := range s.Dirs {
+	done := 0
+	for i, dir := range s.Dirs {
 		inside, err := confFiles(dir)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, inside...)
+		before := len(s.Files)
+		if i < len(s.After) {
+			before = s.After[i]
+		}
+		all = append(append(all, s.Files[done:before]...), inside...)
+		done = before
 	}
-	return all, nil
+	return append(all, s.Files[done:]...), nil
+}
+
+// unread are files that Masakari's own programs read beside masakari.conf where no file is named, and salvor, which is one program, does not.
+func (s Sources) unread() []string {
+	var all []string
+	if len(s.Files) > 0 || s.env("OS_MASAKARI_CONFIG_DIR") != "" {
+		return nil
+	}
+	for _, name := range []string{"masakari-api.conf", "masakari-engine.conf", "masakari-api.conf.d", "masakari-engine.conf.d"} {
+		if path, ok := search(s.searchDirs(), name); ok {
+			all = append(all, path)
+		}
+	}
+	return all
 }
 
 func search(dirs []string, name string) (string, bool) {
@@ -86,7 +106,7 @@ func search(dirs []string, name string) (string, bool) {
 	return "", false
 }
 
-// confFiles lists the *.conf files of a directory by name.
+// confFiles lists the *.conf files of a directory by name; as for a shell, * stands for no name that begins with a dot.
 func confFiles(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -94,7 +114,7 @@ func confFiles(dir string) ([]string, error) {
 	}
 	var all []string
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".conf") && !e.IsDir() {
+		if strings.HasSuffix(e.Name(), ".conf") && !strings.HasPrefix(e.Name(), ".") && !e.IsDir() {
 			all = append(all, filepath.Join(dir, e.Name()))
 		}
 	}
@@ -103,12 +123,20 @@ func confFiles(dir string) ([]string, error) {
 
 // FindFile looks for a file that an option names relatively, such as policy.yaml: beside the configuration files, the
 // last one first, then in the search directories. An absolute name is returned as it is. ok says that it exists.
+// As in Masakari, an old policy.json stands in for a policy.yaml that nobody has named and that is not there: it holds rules that
+// must not be lost unnoticed.
 func (c *Config) FindFile(name string) (path string, ok bool) {
 	if filepath.IsAbs(name) {
 		_, err := os.Stat(name)
 		return name, err == nil
 	}
-	return search(c.dirs, name)
+	if path, ok := search(c.dirs, name); ok {
+		return path, true
+	}
+	if name == DefaultPolicyFile && !c.IsSet("oslo_policy", "policy_file") {
+		return search(c.dirs, "policy.json")
+	}
+	return "", false
 }
 
 // stateDir is the default of state_path.

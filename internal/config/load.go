@@ -61,6 +61,10 @@ func load(s Sources, options []Option) (*Config, []Warning, error) {
 	c := &Config{index: map[[2]string]int{}, dirs: beside(files, s)}
 	failures = append(failures, l.apply(c)...)
 	failures = append(failures, c.finish()...)
+	for _, path := range s.unread() {
+		l.warnings = append(l.warnings, Warning{File: path, Text: "Masakari's own program reads it beside masakari.conf, salvor does not",
+			Do: "name the files to read with --config-file and --config-dir, or move its options into masakari.conf"})
+	}
 	l.warnUnknown()
 	l.warnComments(failures)
 	l.warnMasked()
@@ -188,8 +192,8 @@ func (l *loader) find(o *Option) *value {
 			l.warnings = append(l.warnings, Warning{File: f.path, Line: line, Group: o.Group, Option: o.Name, Older: true,
 				Text: fmt.Sprintf("%s is an older name: write [%s] %s", name, o.Group, o.Name)})
 		}
-		if !o.multi {
-			return &value{texts: texts, source: place(f.path, line), file: f.path, line: line, set: true}
+		if !o.multi { // the last counts
+			return &value{texts: texts[len(texts)-1:], source: place(f.path, line), file: f.path, line: line, set: true}
 		}
 		all.texts = append(slices.Clone(texts), all.texts...)
 		if !all.set {

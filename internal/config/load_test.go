@@ -129,6 +129,52 @@ func TestOrderOfSources(t *testing.T) {
 	}
 }
 
+// TestOrderOfTheCommandLine: files and directories count in the order in which they are given, hidden files not at all, and of an
+// option that is given twice in one file the last.
+func TestOrderOfTheCommandLine(t *testing.T) {
+	dir := write(t, map[string]string{
+		"a.conf": "[DEFAULT]\nos_region_name = $nothing\nos_region_name = a\nhost = a\n", "b.conf": "[DEFAULT]\nos_region_name = b\n",
+		"d/1.conf": "[DEFAULT]\nos_region_name = d\n", "d/.2.conf": "[DEFAULT]\nos_region_name = hidden\n", "d/3.conf~": "[DEFAULT]\nos_region_name = old\n",
+	})
+	a, b, d := filepath.Join(dir, "a.conf"), filepath.Join(dir, "b.conf"), filepath.Join(dir, "d")
+	for _, tt := range []struct {
+		s    Sources
+		want string
+	}{
+		{Sources{Files: []string{a}}, "a"},
+		{Sources{Files: []string{a, b}, Dirs: []string{d}}, "d"},
+		{Sources{Files: []string{a, b}, Dirs: []string{d}, After: []int{0}}, "b"},
+		{Sources{Files: []string{a, b}, Dirs: []string{d}, After: []int{2}}, "d"},
+		{Sources{Files: []string{b, a}, Dirs: []string{d, d}, After: []int{0, 1}}, "a"},
+	} {
+		tt.s.SearchDirs = []string{}
+		c, _, err := Load(tt.s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Nova.Region != tt.want || c.Engine.Host != "a" {
+			t.Errorf("%v %v %v: region %q of host %q, want %s", tt.s.Files, tt.s.Dirs, tt.s.After, c.Nova.Region, c.Engine.Host, tt.want)
+		}
+		for _, set := range c.Effective() {
+			if set.Option == "os_region_name" && (set.Value != tt.want || len(set.Lines()) != 1) {
+				t.Errorf("shown as %q", set.Lines())
+			}
+		}
+	}
+}
+
+// TestFilesOfMasakarisPrograms: what masakari-api would read and salvor does not is said.
+func TestFilesOfMasakarisPrograms(t *testing.T) {
+	dir := write(t, map[string]string{"masakari.conf": "", "masakari-api.conf": "[DEFAULT]\ndebug = true\n"})
+	_, warnings, err := Load(Sources{SearchDirs: []string{dir}})
+	if err != nil || len(warnings) != 1 || warnings[0].File != filepath.Join(dir, "masakari-api.conf") || !strings.Contains(warnings[0].Do, "--config-file") {
+		t.Errorf("%v %v", warnings, err)
+	}
+	if _, warnings, _ = Load(Sources{SearchDirs: []string{dir}, Files: []string{filepath.Join(dir, "masakari.conf")}}); warnings != nil {
+		t.Errorf("with named files: %v", warnings)
+	}
+}
+
 func TestErrorsNameEverything(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"[DEFAULT]\n\nosapi_max_limit = many\n", `masakari.conf:3: [DEFAULT] osapi_max_limit = "many": expected an integer ≥ 1`},
@@ -140,6 +186,7 @@ func TestErrorsNameEverything(t *testing.T) {
 		{"[DEFAULT]\nnova_catalog_admin_info = nova\n", `such as compute:nova:publicURL`},
 		{"[DEFAULT]\nos_privileged_user_auth_url = keystone:5000\n", `expected an http:// or https:// URL`},
 		{"[DEFAULT]\nnotification_driver = mine\n", `expected taskflow_driver`},
+		{"[keystone_authtoken]\nauth_type = v3token\n", `salvor logs in by password, v3password, v3applicationcredential only`},
 		{"[salvor]\nbrake_percent = 101\n", `[salvor] brake_percent = "101": expected an integer from 0 to 100`},
 		{"[salvor]\npoll_interval = 0\n", `expected a number of seconds from 0.05 to 60`},
 		{"[salvor]\npoll_interval = NaN\n", `expected a number of seconds`},
@@ -230,6 +277,9 @@ password = s3
 		k.CAFile != "/ca.pem" || k.WWWAuthenticateURI != "http://k:5000" {
 		t.Errorf("%+v", k)
 	}
+	if ssl := mustLoad(t, "[DEFAULT]\nssl_cert_file = /c\nssl_key_file = /k\nsql_max_retries = 3\n"); ssl.WSGI.CertFile != "/c" || ssl.WSGI.KeyFile != "/k" || ssl.Database.MaxRetries != 3 {
+		t.Errorf("%+v %+v", ssl.WSGI, ssl.Database)
+	}
 	if c.Database.Connection.Reveal() != "mysql://u:p@h/db" || c.Notifications.TransportURL.Reveal() != "rabbit://n/" {
 		t.Error("older names of other groups are not read")
 	}
@@ -265,6 +315,17 @@ func TestFindFile(t *testing.T) {
 		got, ok := c.FindFile(name)
 		if ok != (want != "") || (ok && got != filepath.Join(dir, want)) {
 			t.Errorf("%s: %s %v", name, got, ok)
+		}
+	}
+	old := write(t, map[string]string{"policy.json": "{}"})
+	for text, want := range map[string]string{"": "policy.json", "[oslo_policy]\npolicy_file = policy.yaml\n": ""} {
+		conf := filepath.Join(write(t, map[string]string{"a.conf": text}), "a.conf")
+		c, _, err := Load(Sources{SearchDirs: []string{old}, Files: []string{conf}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := c.FindFile(c.Policy.File); ok != (want != "") || ok && filepath.Base(got) != want {
+			t.Errorf("%q: %s %v", text, got, ok)
 		}
 	}
 }

@@ -11,27 +11,24 @@ func databaseOptions() []Option {
 				"postgresql://USER:PASSWORD@HOST/masakari, or the embedded one, sqlite:////PATH/FILE, for a single process. "+
 				"Several hosts of one Galera cluster may be named with commas; a process talks to one at a time.",
 			alias("DEFAULT/sql_connection", "database/sql_connection", "sql/connection")),
-		define(g, "mysql_sql_mode", text(), "TRADITIONAL",
-			func(c *Config) *string { return &c.Database.SQLMode }, "The SQL mode of sessions on MariaDB and MySQL."),
+		ignored(g, "mysql_sql_mode", "TRADITIONAL", "sessions always have the strict mode that salvor's statements are made for"),
 		define(g, "max_pool_size", integer(0, unbounded), "5",
 			func(c *Config) *int { return &c.Database.MaxPoolSize },
 			"How many connections may be open for the usual load; one that has rested for a minute is closed. 0: no limit."),
 		define(g, "max_overflow", integer(0, unbounded), "50",
 			func(c *Config) *int { return &c.Database.MaxOverflow },
-			"How many more may be open under load."),
-		define(g, "pool_timeout", seconds(0), "30",
-			func(c *Config) *time.Duration { return &c.Database.PoolTimeout },
-			"How long a request waits for a free connection."),
+			"How many more may be open under load.", alias("DEFAULT/sql_max_overflow", "sqlalchemy_max_overflow")),
+		ignored(g, "pool_timeout", "", "who waits for a free connection waits as long as the whole request may take", alias("sqlalchemy_pool_timeout")),
 		define(g, "connection_recycle_time", seconds(0), "3600",
 			func(c *Config) *time.Duration { return &c.Database.RecycleTime },
 			"The age at which a connection is replaced; keep it under the server's wait_timeout. 0: never.",
 			alias("idle_timeout", "DEFAULT/sql_idle_timeout")),
 		define(g, "max_retries", integer(-1, unbounded), "10",
 			func(c *Config) *int { return &c.Database.MaxRetries },
-			"How often the first connection is tried again at start; -1: without end."),
+			"How often the first connection is tried again at start; -1: without end.", alias("DEFAULT/sql_max_retries", "sql_max_retries")),
 		define(g, "retry_interval", seconds(0), "10",
 			func(c *Config) *time.Duration { return &c.Database.RetryInterval },
-			"The pause between those tries."),
+			"The pause between those tries.", alias("DEFAULT/sql_retry_interval", "reconnect_interval")),
 	}
 }
 
@@ -68,7 +65,7 @@ func failureOptions() []Option {
 func flowOptions() []Option {
 	const (
 		g    = "taskflow_driver_recovery_flows"
-		help = " Tasks that are not Masakari's own cannot run in salvor and are refused."
+		help = " Checked, without effect: salvor's recoveries have steps of their own. Tasks that are not Masakari's cannot run in salvor and are refused."
 	)
 	return []Option{
 		define(g, "host_auto_failure_recovery_tasks", flow(),
@@ -145,20 +142,17 @@ func messagingOptions() []Option {
 
 func httpOptions() []Option {
 	return append(middlewareOptions(),
-		define("wsgi", "api_paste_config", text(), "api-paste.ini",
-			func(c *Config) *string { return &c.API.PasteConfig },
-			"Masakari's pipelines; salvor reads from them whether authentication was edited out.", alias("DEFAULT/api_paste_config")),
+		ignored("wsgi", "api_paste_config", "api-paste.ini",
+			"the file is not read: requests are authenticated as auth_strategy says, and no filter can be put in or taken out", alias("DEFAULT/api_paste_config")),
 		define("wsgi", "ssl_cert_file", text(), "",
-			func(c *Config) *string { return &c.WSGI.CertFile }, "The API's certificate, with [DEFAULT] use_ssl."),
+			func(c *Config) *string { return &c.WSGI.CertFile }, "The API's certificate, with [DEFAULT] use_ssl.", alias("DEFAULT/ssl_cert_file")),
 		define("wsgi", "ssl_key_file", text(), "",
-			func(c *Config) *string { return &c.WSGI.KeyFile }, "Its private key."),
+			func(c *Config) *string { return &c.WSGI.KeyFile }, "Its private key.", alias("DEFAULT/ssl_key_file")),
 		define("wsgi", "ssl_ca_file", text(), "",
 			func(c *Config) *string { return &c.WSGI.CAFile },
-			"The CA certificates with which clients' are checked; with it, clients must have one."),
-		define("wsgi", "secure_proxy_ssl_header", text(), "",
-			func(c *Config) *string { return &c.Middleware.SecureProxyField },
-			"A header in which a proxy in front says http or https, for links in answers.",
-			alias("oslo_middleware/secure_proxy_ssl_header")),
+			"The CA certificates with which clients' are checked; with it, clients must have one.", alias("DEFAULT/ssl_ca_file")),
+		ignored("wsgi", "secure_proxy_ssl_header", "", "set [oslo_middleware] enable_proxy_headers_parsing, with which links say https behind such a proxy",
+			alias("DEFAULT/secure_proxy_ssl_header")),
 		define("wsgi", "max_header_line", integer(1024, 1<<20), "16384",
 			func(c *Config) *int { return &c.Middleware.MaxHeaderLine },
 			"The largest size of a request's line and headers, in bytes.", alias("DEFAULT/max_header_line")),
@@ -168,17 +162,13 @@ func httpOptions() []Option {
 		define("wsgi", "client_socket_timeout", seconds(0), "900",
 			func(c *Config) *time.Duration { return &c.WSGI.SocketTimeout },
 			"When an idle connection of a client is closed; 0: never.", alias("DEFAULT/client_socket_timeout")),
-		define("wsgi", "tcp_keepidle", seconds(0), "600",
-			func(c *Config) *time.Duration { return &c.WSGI.TCPKeepIdle },
-			"When TCP starts to probe an idle connection.", alias("DEFAULT/tcp_keepidle")),
+		ignored("wsgi", "tcp_keepidle", "600", "TCP probes an idle connection every 15 s", alias("DEFAULT/tcp_keepidle")),
 	)
 }
 
 func middlewareOptions() []Option {
 	return []Option{
-		define(groupDefault, "use_forwarded_for", boolean(), "false",
-			func(c *Config) *bool { return &c.Middleware.UseForwardedFor },
-			"Take a caller's address in log lines from the header X-Forwarded-For. Only behind a proxy that sets it."),
+		ignored(groupDefault, "use_forwarded_for", "false", "with [oslo_middleware] enable_proxy_headers_parsing log lines have the caller's address"),
 		define("osapi_v1", "project_id_regex", expression(), "",
 			func(c *Config) *string { return &c.API.ProjectIDPattern },
 			"What a project id in a URL looks like; empty: 32 hexadecimal digits or a dashed UUID.", mutable),
@@ -199,10 +189,8 @@ func middlewareOptions() []Option {
 		define("oslo_policy", "policy_default_rule", text(), "default",
 			func(c *Config) *string { return &c.Policy.DefaultRule },
 			"The rule that stands in for one that does not exist.", alias("DEFAULT/policy_default_rule"), mutable),
-		define("oslo_policy", "enforce_scope", boolean(), "false",
-			func(c *Config) *bool { return &c.Policy.EnforceScope }, "Refuse tokens of another scope than a rule names."),
-		define("oslo_policy", "enforce_new_defaults", boolean(), "false",
-			func(c *Config) *bool { return &c.Policy.EnforceNewDefaults }, "Do not also accept the defaults of older versions."),
+		ignored("oslo_policy", "enforce_scope", "false", "no rule names a scope"),
+		ignored("oslo_policy", "enforce_new_defaults", "false", "no rule has an older default"),
 		define("cors", "allowed_origin", list(), "",
 			func(c *Config) *[]string { return &c.CORS.AllowedOrigins },
 			"The origins from which browsers may call the API; * for any. Empty: no CORS headers at all.", mutable),

@@ -56,7 +56,7 @@ func unusedGroupOptions() []Option {
 	add("healthcheck", "path=/healthcheck", "detailed=false", "backends", "disable_by_file_path",
 		"disable_by_file_paths", "allowed_source_ranges", "ignore_proxied_requests=false", "enable_by_file_paths")
 	add("ssl", "ca_file", "cert_file", "key_file", "version", "ciphers")
-	add("oslo_middleware", "http_basic_auth_user_file=/etc/htpasswd")
+	add("oslo_middleware", "secure_proxy_ssl_header=X-Forwarded-Proto", "http_basic_auth_user_file=/etc/htpasswd")
 	add("oslo_policy", "remote_content_type=application/x-www-form-urlencoded", "remote_ssl_verify_server_crt=false",
 		"remote_ssl_ca_crt_file", "remote_ssl_client_crt_file", "remote_ssl_client_key_file", "remote_timeout=60")
 	add("wsgi", "wsgi_log_format", "default_pool_size=1000")

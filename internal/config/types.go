@@ -43,12 +43,26 @@ func secret() kind[Secret] {
 	return single("string", func(s string) (Secret, error) { return NewSecret(s), nil })
 }
 
+// choice takes one of the words, in any case.
 func choice(allowed ...string) kind[string] {
 	return single(strings.Join(allowed, " or "), func(s string) (string, error) {
-		if slices.Contains(allowed, s) {
-			return s, nil
+		for _, a := range allowed {
+			if strings.EqualFold(s, a) {
+				return a, nil
+			}
 		}
 		return "", fmt.Errorf("expected %s", strings.Join(allowed, " or "))
+	})
+}
+
+// authType is a plugin of keystoneauth that salvor can do the work of, or nothing.
+func authType() kind[string] {
+	known := []string{"password", "v3password", "v3applicationcredential"}
+	return single(strings.Join(known, ", "), func(s string) (string, error) {
+		if s == "" || slices.Contains(known, s) {
+			return s, nil
+		}
+		return "", fmt.Errorf("salvor logs in by %s only", strings.Join(known, ", "))
 	})
 }
 

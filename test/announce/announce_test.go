@@ -138,6 +138,54 @@ func TestBrokerAway(t *testing.T) {
 	}
 }
 
+// TestWhatIsIgnored: an instance that is left paused is told as an error, as Masakari tells it, and of a report that finds its segment
+// disabled only that it came.
+func TestWhatIsIgnored(t *testing.T) {
+	url, hooked := endpoint(t)
+	c := testkit.NewCluster(t, "sqlite:///"+filepath.Join(t.TempDir(), "salvor.sqlite"), 5, "webhook_url = "+url, "webhook_secret = "+secret)
+	_, api := serve(t, c, "serve")
+	l := newLoad(t, api)
+	segment := rack(l, "host-1", "host-2")
+	testkit.Must(t, 200, "POST", c.Sim+"/sim/instances", map[string]any{"host": "host-1", "count": 1, "vm_state": "paused", "metadata": map[string]any{"HA_Enabled": "True"}})
+	instance := ""
+	for _, i := range testkit.Must(t, 200, "GET", c.Sim+"/sim/state", nil)["instances"].([]any) {
+		if i := i.(map[string]any); i["host"] == "host-1" {
+			instance = i["id"].(string)
+		}
+	}
+	report := func(host string) {
+		t.Helper()
+		note := testkit.Must(t, 202, "POST", api+"/v1/notifications", map[string]any{"notification": map[string]any{"type": "VM", "hostname": host,
+			"generated_time": time.Now().UTC().Format("2006-01-02T15:04:05"),
+			"payload":        map[string]any{"event": "LIFECYCLE", "vir_domain_event": "STOPPED_FAILED", "instance_uuid": instance}}})["notification"].(map[string]any)
+		testkit.Eventually(t, time.Minute, func() (bool, string) {
+			n := testkit.Must(t, 200, "GET", fmt.Sprint(api, "/v1/notifications/", note["notification_uuid"]), nil)["notification"].(map[string]any)
+			return n["status"] == "ignored", fmt.Sprint(n)
+		})
+	}
+	report("host-1")
+	testkit.Must(t, 200, "PUT", api+"/v1/segments/"+segment, map[string]any{"segment": map[string]any{"enabled": false}})
+	report("host-2")
+	testkit.Must(t, 204, "DELETE", api+"/v1/segments/"+segment, nil) // told last
+
+	of := func(kind string) (types []string) {
+		hooked.mu.Lock()
+		defer hooked.mu.Unlock()
+		for _, e := range hooked.all {
+			if strings.HasPrefix(e.Type, kind) {
+				types = append(types, e.Priority+" "+e.Type)
+			}
+		}
+		return types
+	}
+	testkit.Eventually(t, time.Minute, func() (bool, string) { return len(of("segment.delete")) == 2, "the webhook has not had everything yet" })
+	want := "INFO notification.create.start, INFO notification.create.end, INFO notification.process.start, ERROR notification.process.error, " +
+		"INFO notification.create.start, INFO notification.create.end"
+	if got := strings.Join(of("notification"), ", "); got != want {
+		t.Errorf("told\n%s\nwant\n%s", got, want)
+	}
+}
+
 // TestShipperKilled: the process that ships is killed while the broker is away; another one ships the rest.
 func TestShipperKilled(t *testing.T) {
 	b := newBroker(t)

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"errors"
+	"regexp"
 	"time"
 
 	"github.com/google/uuid"
@@ -46,12 +47,18 @@ func Failed(e ha.Event, err error) []ha.Event {
 	return []ha.Event{start, failed}
 }
 
+// What is ignored says why by its message only. test/announce sees to it that plan words it so.
+const segmentDisabled = "Recovery aboart: the segment HA is disabled."
+
+var leftInState = regexp.MustCompile("^instance [^ ]+ is (" + ha.VMPaused + "|" + ha.VMRescued + ")$")
+
 // Processed are the events of a notification's change of status (contract section 8): running is the start of its
 // processing, finished and ignored are its end, error is its error. A recovery that is given up at once (running to failed)
 // is an error too, so that each start has its end; failed after an error or unprocessed tells nothing new. As in Masakari
-// the end is told as of one that still runs.
+// the end is told as of one that still runs, an instance that is left paused or rescued is an error, and a report that found its
+// segment disabled was never processed.
 func Processed(n ha.Notification, to ha.Status, message string) []ha.Event {
-	if n.Status == to {
+	if n.Status == to || to == ha.StatusIgnored && n.Status != ha.StatusRunning && message == segmentDisabled {
 		return nil
 	}
 	start := ha.Event{Action: ha.ActionProcess, Phase: ha.PhaseStart, Notification: &n}
@@ -62,6 +69,8 @@ func Processed(n ha.Notification, to ha.Status, message string) []ha.Event {
 	ran.Status = ha.StatusRunning
 	last := ha.Event{Action: ha.ActionProcess, Notification: &ran}
 	switch {
+	case to == ha.StatusIgnored && n.Type == ha.TypeVM && leftInState.MatchString(message):
+		last.Phase, last.Err = ha.PhaseError, errors.New(message)
 	case to == ha.StatusFinished || to == ha.StatusIgnored:
 		last.Phase = ha.PhaseEnd
 	case to == ha.StatusError || n.Status == ha.StatusRunning:

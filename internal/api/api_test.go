@@ -217,6 +217,11 @@ func TestTypeOfTheAnswer(t *testing.T) {
 			}
 		}
 	}
+	for _, target := range []string{"/v1/versions/v1.0.json", "/foo.json"} {
+		if got := ask(h, "GET", target, "", "Accept: "+wire.MediaVendor).Header().Get("Content-Type"); got != wire.MediaJSON {
+			t.Errorf("%s is %s", target, got)
+		}
+	}
 }
 
 func TestHealth(t *testing.T) {

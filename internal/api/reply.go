@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -45,8 +46,13 @@ func (a *api) success(c *call, r *http.Request, status int, body any) reply {
 	return rep
 }
 
-// answerType is the content type of the answer to r, when all goes well.
-func answerType(r *http.Request) string { return wire.AnswerType(r.Header.Get("Accept")) }
+// answerType is the content type of the answer to r, when all goes well. A path that ends in .json asks for just that.
+func answerType(r *http.Request) string {
+	if strings.HasSuffix(r.URL.Path, ".json") {
+		return wire.MediaJSON
+	}
+	return wire.AnswerType(r.Header.Get("Accept"))
+}
 
 // fault is the one place where an error becomes an answer.
 func (a *api) fault(c *call, err error) reply {

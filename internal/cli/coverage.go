@@ -34,7 +34,7 @@ metadata (HA_Enabled), their class or evacuate_all_instances says; on a host in 
 	var host, instance string
 	var all bool
 	f := cmd.Flags()
-	f.StringVar(&host, "host", "", "only the host of this name, with all its instances")
+	f.StringVar(&host, "host", "", "only this host, by name or uuid, with all its instances")
 	f.StringVar(&instance, "instance", "", "only the instance with this id")
 	f.BoolVar(&all, "instances", false, "all instances, not only those that are to be protected and are not")
 	_ = cmd.RegisterFlagCompletionFunc("host", conn.completeNames(namesOfHosts, 0)) // the flag is there
@@ -59,7 +59,9 @@ metadata (HA_Enabled), their class or evacuate_all_instances says; on a host in 
 		var err error
 		switch {
 		case host != "":
-			err = once(use)(api.CoverageOf(cmd.Context(), "host", host))
+			if host, err = nameOfHost(cmd.Context(), api, host); err == nil {
+				err = once(use)(api.CoverageOf(cmd.Context(), "host", host))
+			}
 		case instance != "":
 			err = once(use)(api.CoverageOf(cmd.Context(), "instance", instance))
 		default:
@@ -191,7 +193,7 @@ func dash(s *string) string {
 
 func planCommand(env Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "plan", GroupID: groupOperate, Args: cobra.NoArgs, Short: "Rehearse a host's death: what would happen, in which order, and what would fail",
+		Use: "plan [HOST]", GroupID: groupOperate, Args: cobra.MaximumNArgs(1), Short: "Rehearse a host's death: what would happen, in which order, and what would fail",
 		Long: `Rehearses a host's death, as if it were reported now by a monitor that is sure: the gates with their numbers, the
 instances in the order in which they would be moved, with their targets, what would not be moved and why, whose data on
 the host's own disk would be lost, and the expected time. Nothing is changed.
@@ -202,15 +204,20 @@ chooses, its scheduler has the last word: it also heeds groups, zones and other 
 The exit status is 0 when every instance that is to be protected would be moved, and 1 when one would not, or when Nova does
 not have the host's name.`,
 		Example: `  salvor plan --host cmp-01
-  salvor plan --host cmp-01 -o yaml`,
+  salvor plan cmp-01 -o yaml`,
 	}
 	conn := addConnection(cmd, env)
 	host := ""
-	cmd.Flags().StringVar(&host, "host", "", "the host's name")
+	cmd.Flags().StringVar(&host, "host", "", "the host, by name or uuid; the same as HOST")
+	cmd.ValidArgsFunction = conn.completeNames(namesOfHosts, 1)
 	_ = cmd.RegisterFlagCompletionFunc("host", conn.completeNames(namesOfHosts, 0)) // the flag is there
-	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, _ []string) error {
-		if host == "" {
-			return usagef("say which host: --host NAME")
+	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
+		if len(args) > 0 && host != "" || len(args) == 0 && host == "" {
+			return usagef("say which host, once: HOST, or --host HOST")
+		}
+		host, err := nameOfHost(cmd.Context(), api, cmp.Or(host, strings.Join(args, "")))
+		if err != nil {
+			return err
 		}
 		p, err := api.Plan(cmd.Context(), host)
 		if err != nil {

@@ -84,6 +84,8 @@ func explainFault(f *wire.Fault) (string, int) {
 		return "the api does not know this address (404): is it salvor's, and of this version? Masakari has no orders to recoveries. Check --url", exitFailed
 	case f.Status == http.StatusNotFound:
 		return f.Message, exitNotFound
+	case f.Status == http.StatusNotAcceptable:
+		return f.Message + " (406)\nIt is a Masakari, or another version of salvor. OpenStack's own client speaks to each: openstack segment list", exitFailed
 	case f.Status == http.StatusConflict:
 		return f.Message + " (409)", exitRefused
 	case f.Status == http.StatusBadRequest:

@@ -118,6 +118,15 @@ func hostOf(ctx context.Context, api *client.Client, segment, arg string) (wire.
 	return found[0], nil
 }
 
+// nameOfHost is what the api calls by name only: a uuid becomes its host's name, anything else stays, also of a host that only Nova knows.
+func nameOfHost(ctx context.Context, api *client.Client, arg string) (string, error) {
+	if _, isID := ha.CanonicalUUID(arg); !isID {
+		return arg, nil
+	}
+	h, err := hostOf(ctx, api, "", arg)
+	return h.Name, err
+}
+
 // hostNames has every host's name by its uuid. Where hosts may not be listed it is empty: uuids are shown.
 func hostNames(ctx context.Context, api *client.Client) (map[string]string, error) {
 	names := map[string]string{}

@@ -197,12 +197,16 @@ On a terminal you are asked once more; a script is not.`,
 			if reason == "" {
 				return usagef("--reason is missing: how do you know that %s is off?", args[0])
 			}
+			host, err := nameOfHost(cmd.Context(), api, args[0])
+			if err != nil {
+				return err
+			}
 			if !yes && demo.Interactive(conn.env.Stdin, conn.env.Stdout) {
-				if err := askOff(cmd.Context(), conn.env.Stdin, cmd.OutOrStdout(), args[0]); err != nil {
+				if err := askOff(cmd.Context(), conn.env.Stdin, cmd.OutOrStdout(), host); err != nil {
 					return err
 				}
 			}
-			n, err := api.ConfirmOff(cmd.Context(), args[0], reason)
+			n, err := api.ConfirmOff(cmd.Context(), host, reason)
 			if err != nil {
 				return err
 			}
@@ -210,7 +214,7 @@ On a terminal you are asked once more; a script is not.`,
 				return fmt.Sprintf(`notification %s is %s; watch it: salvor recovery watch %[1]s
 You have given your word that %[3]s is off: its instances are started elsewhere as soon as Nova hears it no more and no other gate holds it.
 If it still runs then, every one of them runs twice, on the same volumes. Power it off, or: salvor recovery cancel %[1]s
-`, n.NotificationUUID, n.Status, printable(args[0]))
+`, n.NotificationUUID, n.Status, printable(host))
 			})
 		}),
 	}

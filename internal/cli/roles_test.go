@@ -91,7 +91,8 @@ func TestOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	id := strings.Fields(run(0, "salvor recovery watch", "host", "confirm-off", "host-2", "--reason", "pulled the plug"))[1]
+	host := strings.TrimSpace(run(0, "-", "host", "show", "host-2", "-o", "value", "-c", "uuid"))
+	id := strings.Fields(run(0, "your word that host-2 is off", "host", "confirm-off", host, "--reason", "pulled the plug"))[1]
 	run(0, "finished: 1 of 1 instances moved", "recovery", "watch", "host-2")
 	shown := run(0, "status        finished", "recovery", "show", id)
 	for _, want := range []string{"reported      COMPUTE_HOST STOPPED of host-2", "1 of 1 instances moved", `proof         confirmed: admin confirmed that host-2 is off ("pulled the plug")`,
@@ -101,6 +102,9 @@ func TestOperator(t *testing.T) {
 		}
 	}
 	moves := run(0, "succeeded", "vmove", "list", "host-2")
+	run(0, "If host-2 (segment s, method auto) were reported", "plan", host)
+	run(2, "say which host, once", "plan", "host-2", "--host", host)
+	run(0, "host-2", "coverage", "--host", host)
 	move := strings.Fields(strings.Split(moves, "\n")[1])
 	run(0, "host-2", "vmove", "show", id, move[0], "-c", "source_host,status")
 	run(0, move[0], "vmove", "show", id, move[1], "-c", "uuid") // by its instance's name

@@ -15,6 +15,11 @@ import (
 func TestServersThatAnswerOtherwise(t *testing.T) {
 	empty := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"segments": []}`)) })
 	plain, secret := httptest.NewServer(empty), httptest.NewTLSServer(empty)
+	older := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotAcceptable)
+		_, _ = w.Write([]byte(`{"computeFault": {"code": 406, "message": "Version 1.3 is not supported by the API. Minimum is 1.0 and maximum is 1.2."}}`))
+	}))
+	defer older.Close()
 	defer plain.Close()
 	defer secret.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
@@ -34,6 +39,7 @@ func TestServersThatAnswerOtherwise(t *testing.T) {
 		{[]string{"SALVOR_URL=" + asHTTP}, exitFailed, asHTTP + " speaks TLS: let the URL begin with https://"},
 		{[]string{"OS_AUTH_URL=" + asHTTP, "OS_USERNAME=u", "OS_PASSWORD=p"}, exitFailed, asHTTP + " speaks TLS: let OS_AUTH_URL, or auth_url in clouds.yaml, begin with https://"},
 		{[]string{"OS_AUTH_URL=" + asHTTPS, "OS_USERNAME=u", "OS_PASSWORD=p"}, exitFailed, asHTTPS + " speaks plain HTTP: let the URL begin with http://"},
+		{[]string{"SALVOR_URL=" + older.URL}, exitFailed, "maximum is 1.2. (406)\nIt is a Masakari, or another version of salvor."},
 		{[]string{"OS_AUTH_URL=" + plain.URL, "OS_USERNAME=u"}, exitFailed, "no password for the account u: set OS_PASSWORD"},
 	} {
 		code, _, stderr := command(t, tt.environ, "segment", "list")

@@ -60,6 +60,7 @@ func keystoneConfig(c *config.Config) keystone.Config {
 		DefaultDomainName: k.DefaultDomainName, DefaultDomainID: k.DefaultDomainID, Interface: k.Interface, Region: k.RegionName,
 		CAFile: k.CAFile, CertFile: k.CertFile, KeyFile: k.KeyFile, Insecure: k.Insecure, Timeout: k.ConnectTimeout,
 		CacheTime: cacheTime(k), ServiceTokenRoles: k.ServiceTokenRoles, ServiceTokenRolesRequired: k.ServiceTokenRequired,
+		ServiceType: k.ServiceType, Retries: k.MaxRetries,
 	}
 }
 

@@ -87,6 +87,7 @@ certfile = /cert
 keyfile = /key
 insecure = true
 service_token_roles_required = true
+service_type = instance-ha
 [database]
 connection = mysql+pymysql://u:p@db.example.com/masakari
 `

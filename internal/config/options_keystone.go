@@ -63,7 +63,7 @@ func keystoneOptions() []Option {
 			func(c *Config) *time.Duration { return &c.Keystone.ConnectTimeout },
 			"How long a call to Keystone may take. Masakari's default is no limit."),
 		define(g, "http_request_max_retries", integer(0, 100), "3",
-			func(c *Config) *int { return &c.Keystone.MaxRetries }, "How often a failed call to Keystone is tried again."),
+			func(c *Config) *int { return &c.Keystone.MaxRetries }, "How often a call to Keystone that gets no answer is tried again, after 0.5 s, 1 s and so on."),
 		define(g, "token_cache_time", seconds(-1), "300",
 			func(c *Config) *time.Duration { return &c.Keystone.TokenCacheTime },
 			"How long a validated token is taken without asking Keystone again; -1: not at all."),
@@ -78,7 +78,8 @@ func keystoneOptions() []Option {
 			func(c *Config) *bool { return &c.Keystone.ServiceTokenRequired },
 			"Refuse service tokens that have none of them."),
 		str("service_type", func(k *Keystone) *string { return &k.ServiceType },
-			"This service's type in the catalog, with which access rules of application credentials are checked."),
+			"This service's type in the catalog, such as instance-ha: requests by an application credential with access rules must match one "+
+				"of this service. Without it such credentials are refused."),
 	}
 }
 

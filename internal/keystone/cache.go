@@ -23,6 +23,7 @@ func keyOf(token string, allowExpired bool) key {
 type verdict struct {
 	id    policy.Identity
 	valid bool
+	rules *[]accessRule // of an application credential that has some; nil: it may do all that its roles may
 }
 
 // cache keeps verdicts for a while: at most max of them, the ones longest unused go first.

@@ -38,12 +38,16 @@ type Config struct {
 	CacheSize                          int           // tokens kept at most; 10,000
 	ServiceTokenRoles                  []string      // service_token_roles
 	ServiceTokenRolesRequired          bool
+	ServiceType                        string // of the API in the catalog, for access rules; "" refuses credentials that have some
+	Retries                            int    // http_request_max_retries: of a call that got no answer
 }
 
 const (
 	defaultTimeout   = 30 * time.Second
 	defaultCacheTime = 300 * time.Second
 	defaultCacheSize = 10000
+	// retryPause is before the first try again, and doubled each time, as in keystoneauth.
+	retryPause = 500 * time.Millisecond
 	// refusedFor is how long a token stays refused without asking again. A token does not become valid later; this only
 	// keeps a client that goes on trying off Keystone, and bounds the harm of a Keystone that answered too early.
 	refusedFor = 10 * time.Second

@@ -22,6 +22,7 @@ import (
 type session struct {
 	cfg    Config
 	http   http.Client
+	pause  time.Duration
 	client atomic.Pointer[gophercloud.ServiceClient] // nil until the first login
 	logins singleflight.Group
 }
@@ -85,8 +86,15 @@ type document struct {
 		Domain struct{ ID string }
 		System struct{ All bool }
 		Roles  []struct{ Name string }
+
+		ApplicationCredential struct {
+			AccessRules *[]accessRule `json:"access_rules"`
+		} `json:"application_credential"`
 	}
 }
+
+// whole reports whether the document says whose the token is, and until when.
+func (d document) whole() bool { return d.Token.User.ID != "" && !d.Token.ExpiresAt.IsZero() }
 
 func (d document) identity() policy.Identity {
 	t := d.Token
@@ -105,8 +113,34 @@ func (d document) identity() policy.Identity {
 }
 
 // validate asks Keystone about a token. ok is false when Keystone does not know it; an error is a *ha.UnavailableError.
-// allowExpired asks for one that has expired lately, which only a service may bring along.
+// allowExpired asks for one that has expired lately, which only a service may bring along. What gets no answer is asked
+// again, as often as the configuration says: a Keystone that is restarted refuses connections for a moment.
 func (s *session) validate(ctx context.Context, token string, allowExpired bool) (doc document, ok bool, err error) {
+	for try, pause := 0, s.pause; ; try, pause = try+1, 2*pause {
+		doc, ok, err = s.ask(ctx, token, allowExpired)
+		if err == nil || answered(err) || try >= s.cfg.Retries {
+			return doc, ok, err
+		}
+		again := time.NewTimer(pause)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return doc, ok, err
+		}
+	}
+}
+
+// answered reports whether Keystone, or what stands before it, has given an answer.
+func answered(err error) bool {
+	var code gophercloud.ErrUnexpectedResponseCode
+	return errors.As(err, &code) || errors.Is(err, errNotKeystone)
+}
+
+var errNotKeystone = errors.New("what answers is no Keystone: check auth_url, interface and what stands before Keystone")
+
+// ask is one try of validate.
+func (s *session) ask(ctx context.Context, token string, allowExpired bool) (doc document, ok bool, err error) {
 	client, err := s.identity(ctx)
 	if err != nil {
 		return doc, false, unavailable(err)
@@ -115,18 +149,27 @@ func (s *session) validate(ctx context.Context, token string, allowExpired bool)
 	if allowExpired {
 		url += "&allow_expired=1"
 	}
-	//nolint:bodyclose // gophercloud reads and closes the body that goes into doc
-	_, err = client.Get(ctx, url, &doc, &gophercloud.RequestOpts{
-		MoreHeaders: map[string]string{"X-Subject-Token": token}, OkCodes: []int{http.StatusOK},
-	})
-	switch {
-	case err == nil:
-		return doc, allowExpired || time.Now().Before(doc.Token.ExpiresAt), nil
-	case gophercloud.ResponseCodeIs(err, http.StatusNotFound):
-		return doc, false, nil
-	default:
-		return doc, false, unavailable(err)
+	headers := map[string]string{"X-Subject-Token": token}
+	if s.cfg.ServiceType != "" { // without, Keystone itself refuses tokens with access rules
+		headers["OpenStack-Identity-Access-Rules"] = "1.0"
 	}
+	//nolint:bodyclose // gophercloud reads and closes the body that goes into doc
+	_, err = client.Get(ctx, url, &doc, &gophercloud.RequestOpts{MoreHeaders: headers, OkCodes: []int{http.StatusOK}})
+	var code gophercloud.ErrUnexpectedResponseCode
+	switch {
+	case err == nil && doc.whole():
+		return doc, allowExpired || time.Now().Before(doc.Token.ExpiresAt), nil
+	case err == nil:
+		err = errNotKeystone
+	case !errors.As(err, &code): // Keystone may have moved: the catalog is read anew
+		s.client.CompareAndSwap(client, nil)
+	case code.Actual == http.StatusNotFound && said(code.Body) != "":
+		return doc, false, nil
+	case code.Actual == http.StatusNotFound: // a proxy's, which knows no tokens
+		s.client.CompareAndSwap(client, nil)
+		err = fmt.Errorf("%w (%w)", errNotKeystone, plain(err))
+	}
+	return document{}, false, unavailable(err)
 }
 
 func unavailable(err error) error { return &ha.UnavailableError{What: "keystone", Err: plain(err)} }
@@ -137,11 +180,20 @@ func plain(err error) error {
 	if !errors.As(err, &code) {
 		return err
 	}
+	message := said(code.Body)
+	if message == "" {
+		message = http.StatusText(code.Actual)
+	}
+	return fmt.Errorf("Keystone answered %s %s with %d: %s", code.Method, code.URL, code.Actual, message)
+}
+
+// said is the message of a fault of Keystone's, "" of anything else.
+func said(body []byte) string {
 	var fault struct {
 		Error struct{ Message string }
 	}
-	if json.Unmarshal(code.Body, &fault) != nil || fault.Error.Message == "" {
-		fault.Error.Message = http.StatusText(code.Actual)
+	if json.Unmarshal(body, &fault) != nil {
+		return ""
 	}
-	return fmt.Errorf("Keystone answered %s %s with %d: %s", code.Method, code.URL, code.Actual, fault.Error.Message)
+	return fault.Error.Message
 }

@@ -32,7 +32,7 @@ func New(cfg Config) (*Validator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keystone: %w", err)
 	}
-	return &Validator{cfg: cfg, session: &session{cfg: cfg, http: client}, cache: newCache(cfg.CacheSize)}, nil
+	return &Validator{cfg: cfg, session: &session{cfg: cfg, http: client, pause: retryPause}, cache: newCache(cfg.CacheSize)}, nil
 }
 
 // Check logs in with salvor's own account, as validating a first token would; nothing is validated.
@@ -47,7 +47,8 @@ var identityHeaders = []string{
 	"X-Project-Domain-Id", "X-Project-Domain-Name", "X-User-Id", "X-User-Name", "X-User-Domain-Id", "X-User-Domain-Name",
 	"X-Roles", "X-Role", "X-User", "X-Tenant-Id", "X-Tenant-Name", "X-Tenant", "X-Service-Catalog", "X-Is-Admin-Project",
 	"Openstack-System-Scope", "X-Service-Roles", "X-Service-User-Id", "X-Service-User-Name", "X-Service-Project-Id",
-	"X-Service-Project-Name",
+	"X-Service-Project-Name", "X-Service-Domain-Id", "X-Service-Domain-Name", "X-Service-User-Domain-Id", "X-Service-User-Domain-Name",
+	"X-Service-Project-Domain-Id", "X-Service-Project-Domain-Name",
 }
 
 // Authenticate reads X-Auth-Token, and X-Service-Token where there is one, and removes what the client says about itself.
@@ -72,7 +73,8 @@ func (v *Validator) Authenticate(r *http.Request) (id policy.Identity, ok bool, 
 		}
 	}
 	said, err := v.verdict(r.Context(), token, byService)
-	return said.id, said.valid, err
+	// A service's request is the consequence of one that was permitted.
+	return said.id, said.valid && (byService || said.permits(v.cfg.ServiceType, r.Method, r.URL.Path)), err
 }
 
 // isService reports whether the identity has a role that makes its token a service's.
@@ -113,7 +115,7 @@ func (v *Validator) ask(ctx context.Context, k key, token string, allowExpired b
 	said := verdict{valid: valid}
 	keep := min(refusedFor, v.cfg.CacheTime)
 	if valid {
-		said.id, keep = doc.identity(), v.cfg.CacheTime
+		said.id, said.rules, keep = doc.identity(), doc.Token.ApplicationCredential.AccessRules, v.cfg.CacheTime
 	}
 	until := time.Now().Add(keep)
 	if valid && !allowExpired && doc.Token.ExpiresAt.Before(until) {

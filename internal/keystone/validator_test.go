@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -29,6 +30,9 @@ type fakeKeystone struct {
 	status      int                     // answers every validation, when not 0
 	gate        chan struct{}           // holds validations up, when not nil
 	query       string                  // of the last validation
+	body        string                  // answers every validation, when not "", with status or 200
+	reset       int                     // so many validations end without an answer
+	rules       string                  // access_rules of "ruled", as JSON, given only to who can read them
 }
 
 type tokenDetails struct {
@@ -66,18 +70,32 @@ func (k *fakeKeystone) validate(w http.ResponseWriter, r *http.Request) {
 	subject := r.Header.Get("X-Subject-Token")
 	allowed := r.Header.Get("X-Auth-Token") == k.session
 	t, known := k.tokens[subject]
-	status, gate := k.status, k.gate
+	status, gate, body, cut := k.status, k.gate, k.body, k.reset > 0
+	if cut {
+		k.reset--
+	}
+	ruled := subject == "ruled" && (k.rules == "" || r.Header.Get("OpenStack-Identity-Access-Rules") != "1.0")
 	k.mu.Unlock()
 	if gate != nil {
 		<-gate
 	}
 	switch {
+	case cut:
+		panic(http.ErrAbortHandler)
+	case body != "":
+		w.WriteHeader(max(status, http.StatusOK))
+		_, _ = io.WriteString(w, body)
 	case status != 0:
 		w.WriteHeader(status)
 	case !allowed:
 		w.WriteHeader(http.StatusUnauthorized)
-	case !known:
+	case !known && subject != "ruled", ruled:
 		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"error": {"code": 404, "message": "Could not recognize token.", "title": "Not Found"}}`)
+	case subject == "ruled":
+		w.WriteHeader(http.StatusOK)
+		fmt.Fprintf(w, `{"token": {"user": {"id": "u"}, "roles": [{"name": "admin"}], "expires_at": "2099-01-01T00:00:00.000000Z",
+			"application_credential": {"access_rules": %s}}}`, k.rules)
 	default:
 		w.WriteHeader(http.StatusOK)
 		writeToken(w, t, k.url)
@@ -272,6 +290,117 @@ func TestKeystoneAway(t *testing.T) {
 	}
 }
 
+// TestAnswersThatAreNoKeystones: what a proxy or a half-started Keystone says of a token is not believed, and not kept.
+func TestAnswersThatAreNoKeystones(t *testing.T) {
+	k, v := start(t, nil)
+	for _, answer := range []struct {
+		status int
+		body   string
+	}{
+		{200, "{}"}, {200, `{"token": {}}`}, {200, `{"token": {"user": {"id": "x"}}}`}, {200, `{"token": {"user": {"id": 7}}}`}, {200, "[]"}, {200, "<html>"}, {200, `{"token": `},
+		{404, "<html>not found</html>"}, {404, `{"message": "no route"}`}, {404, `{"error": "x"}`}, {429, `{"error": {"code": 429, "message": "slow"}}`},
+		{300, "{}"}, {400, `{"error": {"code": 400, "message": "bad"}}`}, {401, "x"}, {502, "<html>"}, {504, ""},
+	} {
+		for _, bring := range []*http.Request{request("good"), both("good", "service")} {
+			k.set(func() { k.status, k.body = answer.status, answer.body+" " })
+			_, ok, err := v.Authenticate(bring)
+			var away *ha.UnavailableError
+			if ok || !errors.As(err, &away) {
+				t.Errorf("%d %s: ok %v, error %v; want unavailable", answer.status, answer.body, ok, err)
+			}
+		}
+	}
+	k.set(func() { k.status, k.body = 0, "" })
+	if _, ok, err := v.Authenticate(request("good")); !ok || err != nil {
+		t.Errorf("back again: ok %v, error %v", ok, err)
+	}
+}
+
+// TestNoAnswerIsAskedForAgain: as often as http_request_max_retries says.
+func TestNoAnswerIsAskedForAgain(t *testing.T) {
+	k, v := start(t, func(c *Config) { c.Retries = 2 })
+	v.session.pause = time.Nanosecond
+	k.set(func() { k.reset = 2 })
+	if _, ok, err := v.Authenticate(request("good")); !ok || err != nil {
+		t.Errorf("after two tries without an answer: ok %v, error %v", ok, err)
+	}
+	k.set(func() { k.reset = 100 })
+	_, before := k.counts()
+	if _, ok, err := v.Authenticate(request("plain")); ok || err == nil {
+		t.Errorf("never an answer: ok %v, error %v", ok, err)
+	}
+	if _, after := k.counts(); after-before > 6 { // net/http itself repeats once what got no answer on an open connection
+		t.Errorf("%d tries", after-before)
+	}
+}
+
+// TestKeystoneMoves: its new place is found in the catalog, without a restart.
+func TestKeystoneMoves(t *testing.T) {
+	k, v := start(t, nil)
+	if _, ok, err := v.Authenticate(request("good")); !ok || err != nil {
+		t.Fatalf("ok %v, error %v", ok, err)
+	}
+	second := httptest.NewServer(k)
+	t.Cleanup(second.Close)
+	client := v.session.client.Load()
+	client.Endpoint = "http://127.0.0.1:1/v3/" // as if it had been there, and is gone
+	if _, ok, err := v.Authenticate(request("plain")); ok || err == nil {
+		t.Fatalf("nobody is there: ok %v, error %v", ok, err)
+	}
+	k.set(func() { k.url = second.URL })
+	if _, ok, err := v.Authenticate(request("plain")); !ok || err != nil {
+		t.Errorf("moved: ok %v, error %v", ok, err)
+	}
+	if got := v.session.client.Load().Endpoint; got != second.URL+"/v3/" {
+		t.Errorf("asked at %s", got)
+	}
+}
+
+// TestAccessRules: a credential with rules may do what they name, of the service that service_type says; and nothing where salvor cannot
+// know which that is.
+func TestAccessRules(t *testing.T) {
+	const rules = `[{"service": "instance-ha", "method": "GET", "path": "/v1/segments"}, {"service": "instance-ha", "method": "POST", "path": "/v1/*/hosts"},
+		{"service": "instance-ha", "method": "PUT", "path": "/v1/**"}, {"service": "compute", "method": "DELETE", "path": "/v1/segments"},
+		{"service": "instance-ha", "method": "GET", "path": "/v1/{project_id}/segments.json"}]`
+	for _, tt := range []struct {
+		service, rules, method, path string
+		want                         bool
+	}{
+		{"instance-ha", rules, "GET", "/v1/segments", true},
+		{"instance-ha", rules, "GET", "/v1/segments/x", false},
+		{"instance-ha", rules, "POST", "/v1/segments", false},
+		{"instance-ha", rules, "POST", "/v1/a/hosts", true},
+		{"instance-ha", rules, "POST", "/v1/a/b/hosts", false},
+		{"instance-ha", rules, "PUT", "/v1/a/b/c", true},
+		{"instance-ha", rules, "DELETE", "/v1/segments", false},
+		{"instance-ha", rules, "GET", "/v1/p/segments.json", true},
+		{"instance-ha", rules, "GET", "/v1/p/segmentsxjson", false},
+		{"instance-ha", "[]", "GET", "/v1/segments", false},
+		{"instance-ha", "null", "DELETE", "/v1/segments", true},
+		{"", rules, "GET", "/v1/segments", false},
+	} {
+		k, v := start(t, func(c *Config) { c.ServiceType = tt.service })
+		k.set(func() { k.rules = tt.rules })
+		for range 2 { // the second from the cache
+			r := httptest.NewRequest(tt.method, tt.path, nil)
+			r.Header.Set("X-Auth-Token", "ruled")
+			if _, ok, err := v.Authenticate(r); ok != tt.want || err != nil {
+				t.Errorf("%+v: ok %v, error %v", tt, ok, err)
+			}
+		}
+		r := httptest.NewRequest("DELETE", "/v1/x", nil)
+		r.Header.Set("X-Auth-Token", "ruled")
+		r.Header.Set("X-Service-Token", "service")
+		if _, ok, err := v.Authenticate(r); ok != (tt.service != "") || err != nil {
+			t.Errorf("on behalf of a service, %+v: ok %v, error %v", tt, ok, err)
+		}
+		r.Header.Set("X-Service-Token", "plain")
+		if _, ok, _ := v.Authenticate(r); ok && tt.rules != "null" {
+			t.Errorf("with a token that is no service's, %+v passes", tt)
+		}
+	}
+}
+
 func TestNobodyListens(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -310,12 +439,13 @@ func TestLogsInAgain(t *testing.T) {
 	}
 }
 
+func both(user, service string) *http.Request {
+	r := request(user)
+	r.Header.Set("X-Service-Token", service)
+	return r
+}
+
 func TestServiceTokens(t *testing.T) {
-	both := func(user, service string) *http.Request {
-		r := request(user)
-		r.Header.Set("X-Service-Token", service)
-		return r
-	}
 	k, v := start(t, nil)
 	for _, c := range []struct {
 		user, service string

@@ -125,6 +125,9 @@ func (w *world) checkRows(v plan.View, d plan.Decision) {
 	if d.Ended && after.Notification.UUID != "" && after.Notification.Status.Open() {
 		t.Fatalf("I6: the unit ends with its notification %s", after.Notification.Status)
 	}
+	if d.Ended && after.Notification.UUID != "" && after.HeldAt != "" {
+		t.Fatalf("it has ended, and says that it is held at gate %s: %s", after.HeldAt, after.HeldWhy)
+	}
 	if d.Ended && !slices.Contains(d.Changes, ha.Change(ha.EndUnit{})) {
 		t.Fatal("ended without EndUnit")
 	}

@@ -56,6 +56,9 @@ func (t *turn) enter(s ha.Step) bool {
 	if by := t.Unit.Wishes.CancelBy; s == ha.StepReturn && t.rec.Step != s && by != "" {
 		t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryOperator, Text: "cancelled by " + by}})
 	}
+	if s == ha.StepReturn {
+		t.unhold()
+	}
 	t.rec.Step = s
 	return true
 }

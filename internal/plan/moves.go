@@ -15,9 +15,8 @@ func (t *turn) move() bool {
 	stop := t.stopping()
 	if stop != "" && t.rec.Step != ha.StepReturn {
 		t.enter(ha.StepReturn)
-		t.unhold()
 	}
-	if stop == "" && !t.rec.Prepared { // forced_down was found gone
+	if stop == "" && !t.rec.Prepared { // it was about to stop, and is not: notifications_expired_interval was changed
 		return t.enter(ha.StepPrepare)
 	}
 	if !t.rec.Listed {

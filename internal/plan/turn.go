@@ -158,8 +158,9 @@ func (t *turn) act(a ha.Act) bool {
 	return true
 }
 
-// end gives the notification its last word and ends the unit.
+// end gives the notification its last word and ends the unit, which is held at no gate any more.
 func (t *turn) end(s ha.Status, format string, args ...any) {
+	t.unhold()
 	t.note.Status = s
 	t.say(format, args...)
 	t.ended = true

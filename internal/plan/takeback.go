@@ -53,39 +53,15 @@ func (t *turn) takeBack() {
 	if !known && !t.vanished() {
 		return
 	}
-	if !known { // Nova has forgotten the service: nothing is left to take back
-		for _, c := range t.ownClaims() {
-			if c.What == ha.WhatForcedDown || c.What == ha.WhatDisabled || c.What == ha.WhatOrder {
-				t.dropClaim(c)
-			}
-		}
-		t.log("", "Nova has no compute service named %s any more", t.Unit.Host.Name)
-		t.ended = true
+	if !known {
+		t.forgotten()
 		return
 	}
 	t.trackHealth(svc)
 	back, how := t.isBack(forced, disabled)
-	if back || isForced && !svc.ForcedDown {
-		t.tellStale()
-		if !isForced {
-			t.dropStale()
-		}
-	}
-	if isForced && !svc.ForcedDown && t.certain(forced) {
-		t.dropClaim(forced)
-		t.dropStale()
-		t.log("", "forced_down of %s is gone", svc.Host)
-		isForced = false
-	}
-	if isDisabled && (svc.Enabled || svc.DisabledReason != disabled.Detail) && t.certain(disabled) {
-		t.dropClaim(disabled)
-		t.log("", "the compute service of %s was enabled or disabled by somebody else: no longer ours", svc.Host)
-		isDisabled = false
-	}
-	if back && isForced && forced.Prior == "true" { // it was forced down before us, and stays so
-		t.dropClaim(forced)
-		isForced = false
-	}
+	t.letGo(svc, back)
+	_, isForced = t.claim(t.Unit.HostUUID, ha.WhatForcedDown, ha.ReasonRecovery)
+	_, isDisabled = t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonRecovery)
 	if back && isForced && svc.ForcedDown {
 		if t.act(ha.Act{Key: serviceKey(svc.Host), Kind: ha.ActService, Host: svc.Host, ServiceID: svc.ID, ForcedDown: ptr(false)}) {
 			t.log("", "host %s is back (%s): taking forced_down back", svc.Host, how)
@@ -105,6 +81,41 @@ func (t *turn) takeBack() {
 	}
 	unheard := !isForced || !forced.Seen.IsZero() && t.Memory.Heart.Moves == 0 // nothing has moved since our PUT
 	t.again(back && isForced || t.coming(svc, back) || !unheard)
+}
+
+// forgotten ends the take-back of a host whose service Nova has no more: nothing is left to take back.
+func (t *turn) forgotten() {
+	for _, c := range t.ownClaims() {
+		if c.What == ha.WhatForcedDown || c.What == ha.WhatDisabled || c.What == ha.WhatOrder {
+			t.dropClaim(c)
+		}
+	}
+	t.log("", "Nova has no compute service named %s any more", t.Unit.Host.Name)
+	t.ended = true
+}
+
+// letGo drops the claims on what is no longer ours: it is gone, somebody else has changed it since, or it was so before us.
+func (t *turn) letGo(svc ha.Service, back bool) {
+	forced, isForced := t.claim(t.Unit.HostUUID, ha.WhatForcedDown, ha.ReasonRecovery)
+	disabled, isDisabled := t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonRecovery)
+	gone := isForced && !svc.ForcedDown
+	if back || gone {
+		t.tellStale()
+	}
+	if back && !isForced || gone && t.certain(forced) {
+		t.dropStale()
+	}
+	switch {
+	case gone && t.certain(forced):
+		t.dropClaim(forced)
+		t.log("", "forced_down of %s is gone", svc.Host)
+	case back && isForced && forced.Prior == "true": // it was forced down before us, and stays so
+		t.dropClaim(forced)
+	}
+	if isDisabled && (svc.Enabled || svc.DisabledReason != disabled.Detail) && t.certain(disabled) {
+		t.dropClaim(disabled)
+		t.log("", "the compute service of %s was enabled or disabled by somebody else: no longer ours", svc.Host)
+	}
 }
 
 // again looks later: soon while the host is coming back or may be heard, else each minute, without the lease.

@@ -169,7 +169,7 @@ func (c Choice) Restarts(s Server, on []Aggregate) (bool, string) {
 	return false, "not HA-enabled"
 }
 
-// Order sorts moves as they are ordered: HA-enabled first, then by priority, then the oldest instance
+// SortMoves sorts moves as they are ordered: HA-enabled first, then by priority, then the oldest instance
 // (RECOVERY section 2 step 5); the uuid makes it total.
 func SortMoves(moves []VMove) {
 	slices.SortStableFunc(moves, func(a, b VMove) int {

@@ -107,20 +107,18 @@ type Recovery struct {
 	Proof     Proof
 	ProofAt   time.Time // when the proof was last taken
 	ProofText string    // what was seen, for people
-	Prepared  bool      // the host is forced down (or seen down) and its first list was taken
+	Prepared  bool      // the host was seen forced down and disabled in this attempt (RECOVERY section 2, step 2)
 	HeldAt    Gate      // the gate it waits at, "" when it does not
 	HeldWhy   string
 	HeldSince *time.Time
-	// Bases are the highest migration ids per instance at the first look (RECOVERY section 2, step 3), kept in the
-	// moves; Listed says that look was taken.
-	Listed   bool
-	Failures int        // attempts that ended in error
-	WakeAt   *time.Time // when a wait between attempts ends
-	Released int64      // of Wishes.Releases, those honoured
-	Retried  int64      // of Wishes.Retries, those honoured
-	Waived   []Gate     // gates that an operator let this unit pass
-	Returned bool       // a STARTED came in the middle: nothing new is ordered
-	Seq      int64      // last journal number used in this epoch; not stored
+	Listed    bool       // the host's servers were listed once and chosen from (RECOVERY section 2, step 3)
+	Failures  int        // attempts that ended in error
+	WakeAt    *time.Time // when a wait between attempts ends
+	Released  int64      // of Wishes.Releases, those honoured
+	Retried   int64      // of Wishes.Retries, those honoured
+	Waived    []Gate     // gates that an operator let this unit pass
+	Returned  bool       // a STARTED came in the middle: nothing new is ordered
+	Seq       int64      // last journal number used in this epoch; not stored
 }
 
 // Unit is a unit of work with all rows that its plan needs, as of one transaction.
@@ -217,7 +215,7 @@ type Poll struct {
 	Mine  []Sighting // active and bearing its name: any that it does not hold is one whose claim's answer was lost
 }
 
-// Claim asks for a unit: a fresh one (WorkID 0, Fresh set), or a sighted one by compare-and-set on (Epoch, Beat).
+// ClaimRequest asks for a unit: a fresh one (WorkID 0, Fresh set), or a sighted one by compare-and-set on (Epoch, Beat).
 type ClaimRequest struct {
 	Owner  string
 	TTL    time.Duration

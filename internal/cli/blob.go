@@ -69,6 +69,7 @@ Added again it gets the new --want-copies and --in-use.`,
 		Example: `  salvor blob add /srv/blobs/3f/3f0c7a52-6a43-4c0e-9a55-0e4f2a7d9b11 --host cmp-01
   salvor blob add --uuid UUID --size 1048576 --sha256 SUM --host cmp-01 --host cmp-02 --want-copies 3`,
 	}
+	cmd.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault)
 	f := cmd.Flags()
 	f.StringVar(&b.UUID, "uuid", "", "its uuid (default: the file's name, or a new one)")
 	f.Int64Var(&b.Size, "size", -1, "its size in bytes")

@@ -139,6 +139,7 @@ the same API, the same masakari.conf.`,
 	root.Version = versionText()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetOut(&keptWriter{to: env.Stdout}) // before what follows, which keeps it
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
@@ -171,9 +172,13 @@ const (
 	groupOperate = "operate"
 )
 
-// checkArguments makes errors of arguments usage errors, and unknown names below a group of commands errors at all.
+// checkArguments makes errors of arguments usage errors, and unknown names below a group of commands errors at all. Files are completed for
+// what names files, and for nothing else.
 func checkArguments(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
+		for _, flag := range []string{"config-file", "config-dir", "log"} {
+			_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)) // where it has it
+		}
 		if c.HasSubCommands() && !c.Runnable() {
 			c.Args, c.SuggestionsMinimumDistance = cobra.ArbitraryArgs, 2
 			c.RunE = func(c *cobra.Command, args []string) error {

@@ -280,6 +280,33 @@ func namesOfHosts(ctx context.Context, api *client.Client, offer func(name, abou
 	return err
 }
 
+// notificationNames are those that are not done with, and hosts, by whose names notifications go, too.
+func notificationNames(ctx context.Context, api *client.Client, offer func(name, about string) error) error {
+	if err := openNotifications(ctx, api, offer); err != nil {
+		return err
+	}
+	return namesOfHosts(ctx, api, offer)
+}
+
+// movesOf are the instances of a notification, by whose names its moves go, too.
+func movesOf(notification string) func(context.Context, *client.Client, func(name, about string) error) error {
+	return func(ctx context.Context, api *client.Client, offer func(name, about string) error) error {
+		id, err := notificationOf(ctx, api, notification)
+		if err != nil {
+			return err
+		}
+		_, err = api.EachVMove(ctx, id, client.Query{Limit: maxCompletions}, func(page []wire.VMove) error {
+			for _, m := range page {
+				if err := offer(m.InstanceName, m.Status); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return err
+	}
+}
+
 func openNotifications(ctx context.Context, api *client.Client, offer func(name, about string) error) error {
 	for _, status := range openStatuses {
 		_, err := api.EachNotification(ctx, client.Query{Filters: url.Values{"status": {status}}, Limit: maxCompletions}, func(page []wire.Notification) error {

@@ -32,7 +32,7 @@ is unambiguous, by its host.`,
 	conn := addConnection(cmd, env)
 	show := &cobra.Command{
 		Use: "show NOTIFICATION", Args: cobra.ExactArgs(1), Short: "Show one with all its properties",
-		ValidArgsFunction: conn.completeNames(openNotifications, 1),
+		ValidArgsFunction: conn.completeNames(notificationNames, 1),
 		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
 			id, err := notificationOf(cmd.Context(), api, args[0])
 			if err != nil {

@@ -38,7 +38,7 @@ OpenStack's own clients do: by clouds.yaml (--os-cloud, OS_CLOUD), or by the var
 		listRecoveries(conn),
 		&cobra.Command{
 			Use: "show NOTIFICATION", Args: cobra.ExactArgs(1), Short: "Where it stands, what it waits for, and all that happened",
-			ValidArgsFunction: conn.completeNames(openNotifications, 1),
+			ValidArgsFunction: conn.completeNames(notificationNames, 1),
 			RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
 				id, err := notificationOf(cmd.Context(), api, args[0])
 				if err != nil {
@@ -142,7 +142,7 @@ func orderCommand(conn *connection, order client.Order, short string) *cobra.Com
 	var lasts span
 	var move string
 	cmd := &cobra.Command{
-		Use: string(order) + " NOTIFICATION", Args: cobra.ExactArgs(1), Short: short, ValidArgsFunction: conn.completeNames(openNotifications, 1),
+		Use: string(order) + " NOTIFICATION", Args: cobra.ExactArgs(1), Short: short, ValidArgsFunction: conn.completeNames(notificationNames, 1),
 	}
 	cmd.Flags().StringVar(&words.Reason, "reason", "", "why; kept with the recovery")
 	switch order {
@@ -150,6 +150,12 @@ func orderCommand(conn *connection, order client.Order, short string) *cobra.Com
 		cmd.Flags().Var(&lasts, "for", "how long, such as 30m or 2h (default: until released)")
 	case client.Retry:
 		cmd.Flags().StringVar(&move, "move", "", "one move, by its uuid or its instance's uuid or name: only that instance is tried again")
+		_ = cmd.RegisterFlagCompletionFunc("move", func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) { // the flag is there
+			if len(args) == 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return conn.completeNames(movesOf(args[0]), 0)(cmd, args, begin)
+		})
 	}
 	cmd.RunE = conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
 		if order == client.Hold && words.Reason == "" {

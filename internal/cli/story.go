@@ -22,7 +22,7 @@ seen for it, what was changed in Nova, what became of each instance and why, who
 now, and who or what ends that. All of it is read from salvor's rows: nothing is asked anew.`,
 		Example: `  salvor recovery explain cmp-01
   salvor recovery explain NOTIFICATION -o json`,
-		ValidArgsFunction: conn.completeNames(openNotifications, 1),
+		ValidArgsFunction: conn.completeNames(notificationNames, 1),
 		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
 			id, err := notificationOf(cmd.Context(), api, args[0])
 			if err != nil {

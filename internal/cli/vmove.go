@@ -23,8 +23,13 @@ that is unambiguous, by its host.`,
 	conn := addConnection(cmd, env)
 	show := &cobra.Command{
 		Use: "show NOTIFICATION VMOVE", Args: cobra.ExactArgs(2), Short: "Show one with all its properties",
-		Long:              "Shows one with all its properties. VMOVE is its uuid, or its instance's uuid or name.",
-		ValidArgsFunction: conn.completeNames(openNotifications, 1),
+		Long: "Shows one with all its properties. VMOVE is its uuid, or its instance's uuid or name.",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return conn.completeNames(movesOf(args[0]), 2)(cmd, args, begin)
+			}
+			return conn.completeNames(notificationNames, 1)(cmd, args, begin)
+		},
 		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
 			id, err := notificationOf(cmd.Context(), api, args[0])
 			if err != nil {
@@ -45,7 +50,7 @@ that is unambiguous, by its host.`,
 func listVMoves(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list NOTIFICATION", Args: cobra.ExactArgs(1), Short: "List the moves of a host's notification",
-		ValidArgsFunction: conn.completeNames(openNotifications, 1),
+		ValidArgsFunction: conn.completeNames(notificationNames, 1),
 		Example:           `  salvor vmove list cmp-01 --status failed`,
 	}
 	f := cmd.Flags()

@@ -23,7 +23,7 @@ const (
 func watchCommand(conn *connection) *cobra.Command {
 	return &cobra.Command{
 		Use: "watch NOTIFICATION", Args: cobra.ExactArgs(1), Short: "Follow one until it ends",
-		ValidArgsFunction: conn.completeNames(openNotifications, 1),
+		ValidArgsFunction: conn.completeNames(notificationNames, 1),
 		Long: `Prints what has happened and what happens, line by line, until the notification ends. The exit status is 0 when it
 finished, 1 when it failed or was ignored. An api that does not answer is waited for. Ctrl-C ends the watching
 only. With -o json each line is an entry of the history as JSON; the last has notification_uuid, status and message.`,

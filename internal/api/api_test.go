@@ -335,7 +335,10 @@ func TestDefectsAndAbsences(t *testing.T) {
 		t.Errorf("%s: %s", id, w.Body)
 	}
 	expect(t, ask(handler(t, Config{}, fail(&ha.UnavailableError{What: "database", Err: errors.New("secret text")})), "GET", target, ""), 503, `{"serviceUnavailable":{"code":503,`)
-	expect(t, ask(handler(t, Config{}, rows{}), "GET", target, ""), 500, "An unexpected error") // a nil function: a panic
+	w = ask(handler(t, Config{}, rows{}), "GET", target, "") // a nil function: a panic
+	if expect(t, w, 500, "An unexpected error"); w.Header()["OpenStack-API-Version"] == nil {
+		t.Errorf("headers %v", w.Header())
+	}
 	slow := rows{segment: func(ctx context.Context, _ string) (ha.Segment, error) {
 		<-ctx.Done()
 		return ha.Segment{}, ctx.Err()

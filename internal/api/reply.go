@@ -106,7 +106,11 @@ func (a *api) troubled(c *call, level slog.Level, msg string, args ...any) {
 func (a *api) panicked(c *call, p any) reply {
 	a.cfg.Log.Error("a request hit a defect in salvor", "panic", p, "resource", c.op.Resource, "action", c.op.Action, "request_id", c.id, "stack", string(debug.Stack()))
 	f := unexpected(c)
-	return reply{status: f.Status, contentType: faultType, body: wire.Encode(f)}
+	rep := reply{status: f.Status, contentType: faultType, body: wire.Encode(f)}
+	if c.version != (wire.Version{}) { // the request had come so far
+		rep.version = c.version.Header()
+	}
+	return rep
 }
 
 func unexpected(c *call) *wire.Fault {

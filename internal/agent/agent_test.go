@@ -315,6 +315,34 @@ func TestNoDraftsAreLeft(t *testing.T) {
 	}
 }
 
+// TestWhatCouldNotBeKeptIsKeptLater: a verdict that came while the agent's own disk was full is in its file with the next report.
+func TestWhatCouldNotBeKeptIsKeptLater(t *testing.T) {
+	dir := t.TempDir()
+	k, err := openKeeper(dir, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.setHost("uuid", "key"); err != nil {
+		t.Fatal(err)
+	}
+	full := filepath.Join(dir, stateFile+".new")
+	if err := os.Mkdir(full, 0o700); err != nil { // nothing can be written
+		t.Fatal(err)
+	}
+	if err := k.setVerdict("r", disks.Verdict{Status: ha.CheckIOError}); err == nil {
+		t.Fatal("it was kept")
+	}
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.setHost("uuid", "key"); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := openKeeper(dir, time.Now()); err != nil || again.Verdicts["r"].Status != ha.CheckIOError {
+		t.Errorf("%+v, %v", again.Verdicts, err)
+	}
+}
+
 // TestOrdersAreCarriedOut, their end is told until the API has taken it, and a list that is known is waited on.
 func TestOrdersAreCarriedOut(t *testing.T) {
 	dir, blobs := t.TempDir(), t.TempDir()

@@ -166,7 +166,7 @@ func (a *Agent) note(answer wire.AgentAnswer, err error) {
 			a.cfg.Log.Warn("salvor sees this host's storage otherwise than before", "health", answer.Health, "was", health)
 		}
 		if err := a.keep.setHost(answer.Host, answer.TicketKey); err != nil {
-			a.cfg.Log.Error("what the API says of this host cannot be kept", "error", err)
+			a.cfg.Log.Error("the agent's state cannot be kept, and is tried again with the next report: a restart would forget it", "error", err)
 		}
 	case before == err.Error():
 	case errors.As(err, &fault) && fault.Status == http.StatusConflict:

@@ -29,6 +29,7 @@ type keeper struct {
 
 	mu sync.Mutex
 	state
+	unsaved bool // the file is not as this is: it could not be written
 }
 
 const (
@@ -77,10 +78,11 @@ func readSmall(path string, most int64) ([]byte, error) {
 // save writes the state; k.mu is held, or nobody else has k yet.
 func (k *keeper) save() error {
 	text, err := json.MarshalIndent(k.state, "", " ")
-	if err != nil {
-		return err
+	if err == nil {
+		err = replace(filepath.Join(k.dir, stateFile), text)
 	}
-	return replace(filepath.Join(k.dir, stateFile), text)
+	k.unsaved = err != nil
+	return err
 }
 
 // replace writes a file as a whole, durable: a crash leaves the old one or the new one, and at most a draft that the next one is written over.
@@ -114,11 +116,11 @@ func (k *keeper) setVerdict(name string, v disks.Verdict) error {
 	return k.save()
 }
 
-// setHost keeps what the API says about this host, if it is new.
+// setHost keeps what the API says about this host, if it is new, and what could not be kept before: each report brings it here.
 func (k *keeper) setHost(uuid, key string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if uuid == k.Host && key == k.TicketKey {
+	if uuid == k.Host && key == k.TicketKey && !k.unsaved {
 		return nil
 	}
 	k.Host, k.TicketKey = uuid, key

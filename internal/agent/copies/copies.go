@@ -93,6 +93,9 @@ func New(cfg Config) *Copies {
 	if cfg.HTTP == nil {
 		cfg.HTTP = &http.Client{}
 	}
+	own := *cfg.HTTP
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a source sends this host nowhere else
+	cfg.HTTP = &own
 	return &Copies{
 		cfg: cfg, store: NewStore(cfg.Dir), in: newLine(cfg.Parallel),
 		keep: make(chan struct{}, keeping*cfg.Parallel), check: make(chan struct{}, 1), out: make(chan struct{}, cfg.Serving), past: make(chan struct{}, maxPast),

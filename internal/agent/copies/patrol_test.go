@@ -1,6 +1,10 @@
 package copies
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/salvor-ha/salvor/internal/wire"
@@ -20,5 +24,19 @@ func TestAnOrderIsNotKeptWaitingByThePace(t *testing.T) {
 	p.SetOrders([]wire.AgentOrder{{ID: "v", Kind: wire.OrderVerify, Blob: blobA, Size: int64(len(content)), SHA256: sum(content)}})
 	if end, words := p.ended(t, "v"); end.State != "done" || words[blobA].State != "present" || words[blobA].SHA256 != sum(content) {
 		t.Errorf("%+v, %+v", end, words[blobA])
+	}
+}
+
+// TestASourceSendsNobodyElsewhere: a host that another one asks for a blob does not choose what that asks next.
+func TestASourceSendsNobodyElsewhere(t *testing.T) {
+	var asked atomic.Int32
+	inner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer inner.Close()
+	source := httptest.NewServer(http.RedirectHandler(inner.URL, http.StatusFound))
+	defer source.Close()
+	p := open(t, here, t.TempDir(), nil)
+	p.SetOrders([]wire.AgentOrder{order("t1", blobA, []byte("content"), wire.AgentSource{Host: "source", URL: source.URL})})
+	if end, _ := p.ended(t, "t1"); end.State != "failed" || !strings.Contains(end.Error, "302") || asked.Load() != 0 {
+		t.Errorf("%+v, another server was asked %d times", end, asked.Load())
 	}
 }

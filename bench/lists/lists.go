@@ -126,8 +126,12 @@ func (l list) check(tb testing.TB, c *testkit.Caller) {
 		tb.Fatal(err)
 	}
 	for _, page := range answer {
-		if len(page) != l.rows || l.first != 0 && l.rows > 0 && page[0].ID != l.first {
-			tb.Fatalf("%s: GET %s: %d rows from id %d on, want %d from %d on", l.name, l.path, len(page), page[0].ID, l.rows, l.first)
+		first := int64(0)
+		if len(page) > 0 {
+			first = page[0].ID
+		}
+		if len(page) != l.rows || l.first != 0 && first != l.first {
+			tb.Fatalf("%s: GET %s: %d rows from id %d on, want %d from %d on", l.name, l.path, len(page), first, l.rows, l.first)
 		}
 	}
 }

@@ -71,6 +71,7 @@ type Process struct {
 
 	mu    sync.Mutex
 	lines []string
+	gone  int           // lines before them that are kept no more
 	more  chan struct{} // closed and renewed with every line
 	err   error
 }
@@ -130,7 +131,7 @@ func (p *Process) add(line string) {
 	defer p.mu.Unlock()
 	p.lines = append(p.lines, line)
 	if len(p.lines) > 5000 {
-		p.lines = p.lines[1000:]
+		p.lines, p.gone = p.lines[1000:], p.gone+1000
 	}
 	close(p.more)
 	p.more = make(chan struct{})
@@ -151,10 +152,10 @@ func (p *Process) Await(tb testing.TB, expression string, within time.Duration) 
 	defer timer.Stop()
 	for seen := 0; ; {
 		p.mu.Lock()
-		lines, more := p.lines, p.more
+		lines, gone, more := p.lines, p.gone, p.more
 		p.mu.Unlock()
-		for ; seen < len(lines); seen++ {
-			if m := re.FindStringSubmatch(lines[seen]); m != nil {
+		for seen = max(seen, gone); seen < gone+len(lines); seen++ {
+			if m := re.FindStringSubmatch(lines[seen-gone]); m != nil {
 				return m[len(m)-1]
 			}
 		}

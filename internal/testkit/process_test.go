@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -46,6 +47,23 @@ func TestProcessesEndWithAKilledTest(t *testing.T) {
 	Eventually(t, time.Minute, func() (bool, string) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // gone, or waited for by nobody
 		return err != nil || bytes.Contains(stat, []byte(") Z ")), fmt.Sprintf("it runs on: %s", stat)
+	})
+}
+
+// TestNoLineIsPassedOver by who waits for it while those before it are forgotten.
+func TestNoLineIsPassedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Process{done: make(chan struct{}), more: make(chan struct{})}
+		for range 5000 {
+			p.add("noise")
+		}
+		found := make(chan string, 1)
+		go func() { found <- p.Await(t, "this (.*)", time.Minute) }()
+		synctest.Wait()
+		p.add("this one")
+		if got := <-found; got != "one" {
+			t.Errorf("%q", got)
+		}
 	})
 }
 

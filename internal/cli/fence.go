@@ -56,6 +56,7 @@ func fenceVerb(s *settings, name, short, long string, try func(context.Context, 
 	f.StringArrayVar(&hosts, "host", nil, "a host's name; given again, more hosts")
 	f.BoolVar(&all, "all", false, "all registered hosts, and all that the file names")
 	f.StringVarP(&format, "output", "o", "table", "table, json or yaml")
+	f.StringVarP(&format, "format", "f", "table", "the same as -o")
 	words(cmd, "output", formats...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if err := checkFormat(format); err != nil {

@@ -109,6 +109,13 @@ func (s *Store) retryEnded(ctx context.Context, tx bun.Tx, notification string, 
 	if err := s.touchForHostUnit(ctx, tx, again.Kind, again.HostUUID); err != nil {
 		return err
 	}
+	host, err := one[hostRow](ctx, tx, "uuid = ? AND deleted = 0", again.HostUUID)
+	if err != nil {
+		return err
+	}
+	if host == nil {
+		return rules.HostGone(notification)
+	}
 	next := newWork(again, now)
 	_, err = tx.NewInsert().Model(&next).Exec(ctx)
 	return err

@@ -68,6 +68,9 @@ func (t *tx) retryEnded(n *note, w *work, wish ha.Wish) error {
 	if err := rules.WishOfEnded(n.Notification, wish); err != nil {
 		return err
 	}
+	if h := t.hosts[w.HostUUID]; h == nil || h.deletedAt != nil {
+		return rules.HostGone(n.UUID)
+	}
 	if t.active[w.Key] != nil {
 		return rules.KeyTaken(n.UUID)
 	}

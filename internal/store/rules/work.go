@@ -119,6 +119,12 @@ func KeyTaken(notification string) error {
 	return &ha.ConflictError{Text: fmt.Sprintf("Notification %s cannot be retried: another recovery of the same host or instance is active.", notification)}
 }
 
+// HostGone is the refusal of a retry for a host that was deleted: what a recovery changes in Nova would be nobody's to take back.
+func HostGone(notification string) error {
+	return &ha.ConflictError{Text: fmt.Sprintf("Notification %s cannot be retried: its host was deleted from salvor. "+
+		"Register the host again; if it is dead: salvor host confirm-off HOST --reason WHY.", notification)}
+}
+
 // Again is the unit that retries one that ended in failure: same work, fresh state, its retries counted.
 func Again(old ha.Work, wish ha.Wish) ha.Work {
 	return ha.Work{

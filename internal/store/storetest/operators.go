@@ -104,6 +104,20 @@ func wishesOfEnded(f *fixture) {
 	fails[*ha.ConflictError](f, f.Wish(f.ctx, next.UUID, ha.Wish{Kind: ha.WishRetry, By: "x"})) // it did not fail
 }
 
+// What failed on a host that was deleted since is not retried: nobody would take back what that changes in Nova.
+func retryOfDeletedHost(f *fixture) {
+	h, n, l := f.incident()
+	f.end(l, n, ha.StatusFailed)
+	f.must(f.DeleteHost(f.ctx, h.SegmentUUID, h.UUID))
+	e := fails[*ha.ConflictError](f, f.Wish(f.ctx, n.UUID, ha.Wish{Kind: ha.WishRetry, By: "alice"}))
+	if !strings.Contains(e.Text, "its host was deleted") {
+		f.Fatalf("conflict says %q", e.Text)
+	}
+	if units := f.poll("b").Units; len(units) != 0 {
+		f.Fatalf("units after a retry that was refused: %+v", units)
+	}
+}
+
 func (f *fixture) status(n ha.Notification) ha.Status {
 	f.Helper()
 	got, err := f.Notification(f.ctx, n.UUID)

@@ -84,7 +84,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 		{"StorageReports", storageReports}, {"StorageOnce", storageOnce}, {"StorageCascade", storageCascade}, {"StorageOperators", storageOperators},
 		{"BlobCatalogue", blobCatalogue}, {"BlobCopied", blobCopied}, {"BlobStalePlan", blobStalePlan}, {"BlobDropsCount", blobDropsCount}, {"BlobRehashed", blobRehashed},
 		{"BlobSuspected", blobSuspected}, {"BlobReports", blobReports}, {"BlobFailures", blobFailures},
-		{"Wishes", wishes}, {"WishesOfEnded", wishesOfEnded}, {"RetryMove", retryMove},
+		{"Wishes", wishes}, {"WishesOfEnded", wishesOfEnded}, {"RetryOfDeletedHost", retryOfDeletedHost}, {"RetryMove", retryMove},
 		{"Purge", purge}, {"PurgeBounds", purgeBounds}, {"PurgeStorage", purgeStorage}, {"PurgeHosts", purgeHosts}, {"Texts", texts}, {"Times", times}, {"EndedContext", endedContext},
 	} {
 		t.Run(c.name, func(t *testing.T) {

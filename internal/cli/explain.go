@@ -88,10 +88,16 @@ func explainFault(f *wire.Fault) (string, int) {
 		return f.Message + " (406)\nIt is a Masakari, or another version of salvor. OpenStack's own client speaks to each: openstack segment list", exitFailed
 	case f.Status == http.StatusConflict:
 		return f.Message + " (409)", exitRefused
+	case f.Status == http.StatusBadRequest && strings.HasPrefix(f.Message, "Compute service with name"):
+		return f.Message + " (400)\nA host has the name that its compute service has in Nova: openstack compute service list", exitUsage
 	case f.Status == http.StatusBadRequest:
 		return f.Message + " (400)", exitUsage
 	case f.Status/100 == 5:
-		return fmt.Sprintf("the api cannot do it now (%d): %s\nTry again; its log says more.", f.Status, f.Message), exitAway
+		again := "Try again; its log says more."
+		if strings.Contains(f.Message, "Try again") {
+			again = "Its log says more."
+		}
+		return fmt.Sprintf("the api cannot do it now (%d): %s\n%s", f.Status, f.Message, again), exitAway
 	default:
 		return f.Error(), exitFailed
 	}

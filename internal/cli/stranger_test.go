@@ -20,6 +20,11 @@ func TestServersThatAnswerOtherwise(t *testing.T) {
 		_, _ = w.Write([]byte(`{"computeFault": {"code": 406, "message": "Version 1.3 is not supported by the API. Minimum is 1.0 and maximum is 1.2."}}`))
 	}))
 	defer older.Close()
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(`{"serviceUnavailable": {"code": 503, "message": "Nova cannot be asked now. Try again later."}}`))
+	}))
+	defer away.Close()
 	defer plain.Close()
 	defer secret.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
@@ -40,6 +45,7 @@ func TestServersThatAnswerOtherwise(t *testing.T) {
 		{[]string{"OS_AUTH_URL=" + asHTTP, "OS_USERNAME=u", "OS_PASSWORD=p"}, exitFailed, asHTTP + " speaks TLS: let OS_AUTH_URL, or auth_url in clouds.yaml, begin with https://"},
 		{[]string{"OS_AUTH_URL=" + asHTTPS, "OS_USERNAME=u", "OS_PASSWORD=p"}, exitFailed, asHTTPS + " speaks plain HTTP: let the URL begin with http://"},
 		{[]string{"SALVOR_URL=" + older.URL}, exitFailed, "maximum is 1.2. (406)\nIt is a Masakari, or another version of salvor."},
+		{[]string{"SALVOR_URL=" + away.URL}, exitAway, "cannot do it now (503): Nova cannot be asked now. Try again later.\nIts log says more.\n"},
 		{[]string{"OS_AUTH_URL=" + plain.URL, "OS_USERNAME=u"}, exitFailed, "no password for the account u: set OS_PASSWORD"},
 	} {
 		code, _, stderr := command(t, tt.environ, "segment", "list")

@@ -4,6 +4,9 @@ import (
 	"database/sql"
 	"testing"
 
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/mysqldialect"
+
 	"github.com/salvor-ha/salvor/internal/store"
 )
 
@@ -58,5 +61,48 @@ func TestTransactionsPrepareNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// TestSaidAfterTheRow: Galera may say after a row that it has taken the transaction away, and who wants one row looks no further. Nothing
+// of that transaction is written. (MariaDB says here what else comes after a row: that the next one cannot be had.)
+func TestSaidAfterTheRow(t *testing.T) {
+	spy := &spy{}
+	s := open(t, store.Config{URL: mariadb.database(t), Wrap: spy.wrap})
+	if err := s.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pool := spy.pool()
+	defer pool.Close()
+	db := bun.NewDB(pool, mysqldialect.New())
+	for _, goesOn := range []bool{true, false} {
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write := func() error {
+			_, err := tx.NewRaw("INSERT INTO engines (name, host, version, started_at, beat, seen_at) VALUES (UUID(), '', '', NOW(), 0, NOW())").Exec(t.Context())
+			return err
+		}
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+		var one int
+		if err := tx.NewRaw("SELECT t.seq FROM seq_1_to_2 AS t WHERE t.seq = 1 OR (SELECT x.seq FROM seq_1_to_2 AS x WHERE x.seq <= t.seq)").
+			Scan(t.Context(), &one); err == nil && one != 1 {
+			t.Fatalf("read %d", one)
+		}
+		if goesOn {
+			if err := write(); err == nil {
+				t.Error("what came after was written")
+			}
+		}
+		if err := tx.Commit(); err == nil {
+			t.Errorf("a transaction that failed was committed, goes on %v", goesOn)
+		}
+	}
+	engines, err := s.Engines(t.Context())
+	if err != nil || len(engines) != 0 {
+		t.Errorf("%d rows are there, %v", len(engines), err)
 	}
 }

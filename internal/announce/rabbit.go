@@ -34,7 +34,7 @@ type RabbitNode struct{ Address, User, Password string }
 
 const (
 	rabbitDial   = 10 * time.Second // for a connection and its handshake
-	rabbitAnswer = 30 * time.Second // for a batch and its confirms: a broker in alarm reads nothing
+	rabbitAnswer = 30 * time.Second // for a message and its confirm: a broker in alarm reads nothing
 	persistent   = 2
 )
 
@@ -52,64 +52,50 @@ type rabbit struct {
 // NewRabbit returns a sink that connects with the first delivery.
 func NewRabbit(c Rabbit) Sink { return &rabbit{conf: c} }
 
-// RabbitBatch is how many messages are in flight to RabbitMQ before their confirms are awaited.
+// RabbitBatch is how many messages are handed over at a time, and what may come again after a takeover in the middle.
 const RabbitBatch = 200
 
-// Deliver publishes the batch and awaits the broker's confirms. A message that no queue took is not confirmed.
+// Deliver publishes one message after another, each when the broker has confirmed the one before. Were several in flight, a full
+// queue could refuse one and take the next, which a consumer had made room for, and the order would be lost.
 func (r *rabbit) Deliver(ctx context.Context, messages []ha.Message) (int, error) {
-	n, err := r.deliver(ctx, messages)
-	if err != nil {
-		r.Close()
-		r.node++
+	for i, m := range messages {
+		if err := r.deliver(ctx, m); err != nil {
+			r.Close()
+			r.node++
+			return i, err
+		}
 	}
-	return n, err
+	return len(messages), nil
 }
 
-func (r *rabbit) deliver(ctx context.Context, messages []ha.Message) (int, error) {
+// deliver publishes a message and awaits the confirm. One that no queue took is not confirmed.
+func (r *rabbit) deliver(ctx context.Context, m ha.Message) error {
 	if err := r.connect(ctx); err != nil {
-		return 0, err
+		return err
 	}
 	// The library's calls know no context: what ends them is the end of the connection.
 	ctx, cancel := context.WithTimeout(ctx, rabbitAnswer)
 	defer cancel()
 	raw := r.raw
 	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
-	var confirms []*amqp.DeferredConfirmation
-	var failure error
-	for _, m := range messages {
-		c, err := r.publish(ctx, m)
-		if err != nil {
-			failure = err
-			break
-		}
-		confirms = append(confirms, c)
+	confirm, err := r.publish(ctx, m)
+	if err != nil {
+		return err
 	}
-	for i, c := range confirms {
-		acked, err := c.WaitContext(ctx)
-		switch {
-		case err != nil:
-			return i, fmt.Errorf("no confirm from RabbitMQ: %w", err)
-		case !acked:
-			return i, errors.New("RabbitMQ did not take the message: it refused it, or the connection was lost")
-		}
-		// A returned message's return comes before its confirm.
-		select {
-		case back := <-r.returned:
-			return r.indexOf(messages, back.MessageId, i), fmt.Errorf("RabbitMQ has no queue %s: %s", back.RoutingKey, back.ReplyText)
-		default:
-		}
+	acked, err := confirm.WaitContext(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("no confirm from RabbitMQ: %w", err)
+	case !acked:
+		return errors.New("RabbitMQ did not take the message: its queue is full, or the connection was lost")
 	}
-	return len(confirms), failure
-}
-
-// indexOf is the place of the message that came back, never beyond the one whose confirm was awaited.
-func (r *rabbit) indexOf(messages []ha.Message, id string, most int) int {
-	for i, m := range messages[:most] {
-		if m.UUID == id {
-			return i
-		}
+	// A returned message's return comes before its confirm.
+	select {
+	case back := <-r.returned:
+		return fmt.Errorf("RabbitMQ has no queue %s: %s", back.RoutingKey, back.ReplyText)
+	default:
+		return nil
 	}
-	return most
 }
 
 func (r *rabbit) publish(ctx context.Context, m ha.Message) (*amqp.DeferredConfirmation, error) {
@@ -196,8 +182,8 @@ func (r *rabbit) connect(ctx context.Context) error {
 		return fmt.Errorf("opening a channel at %s: %w", node.Address, err)
 	}
 	r.channel, r.declared = channel, map[string]bool{}
-	// Room for a whole batch: the library waits for whoever does not listen.
-	r.returned = channel.NotifyReturn(make(chan amqp.Return, RabbitBatch))
+	// Room for the one in flight: the library waits for whoever does not listen.
+	r.returned = channel.NotifyReturn(make(chan amqp.Return, 1))
 	return nil
 }
 

@@ -138,6 +138,42 @@ func TestBrokerAway(t *testing.T) {
 	}
 }
 
+// TestFullQueue: a queue that is full refuses, and is emptied meanwhile: everything arrives, and what a consumer sees for the first
+// time is in order.
+func TestFullQueue(t *testing.T) {
+	b := newBroker(t)
+	b.full(10)
+	c := testkit.NewCluster(t, "sqlite:///"+filepath.Join(t.TempDir(), "salvor.sqlite"), 1, b.conf()+"rabbit_retry_interval = 1\nrabbit_retry_backoff = 0\n")
+	p, api := serve(t, c, "serve")
+	l, taken := newLoad(t, api), &got{}
+	segment := rack(l)
+	for i := range 100 {
+		testkit.Must(t, 200, "PUT", api+"/v1/segments/"+segment, map[string]any{"segment": map[string]any{"description": fmt.Sprint(i)}})
+		l.told("segment rack", "segment.update", false)
+	}
+	p.Await(t, "notifications cannot be delivered", time.Minute) // it is full
+	for begun := time.Now(); l.missing(taken) > 0; b.drain(t, taken) { // as busy as a consumer is
+		if time.Since(begun) > 2*time.Minute {
+			t.Fatalf("%d of %d have arrived", taken.count(), l.counted())
+		}
+	}
+	taken.mu.Lock()
+	defer taken.mu.Unlock()
+	last := -1
+	for _, e := range taken.all {
+		var n int
+		if _, err := fmt.Sscan(fmt.Sprint(e.data()["description"]), &n); err == nil {
+			if n < last {
+				t.Errorf("the change to %d came after that to %d", n, last)
+			}
+			last = n
+		}
+	}
+	if last != 99 {
+		t.Errorf("the last change that came is %d", last)
+	}
+}
+
 // TestWhatIsIgnored: an instance that is left paused is told as an error, as Masakari tells it, and of a report that finds its segment
 // disabled only that it came.
 func TestWhatIsIgnored(t *testing.T) {

@@ -109,6 +109,17 @@ func (b *broker) kill() {
 	b.node = nil
 }
 
+// full makes the queues of notifications take so many messages and refuse what comes above, as an operator's policy does.
+func (b *broker) full(most int) {
+	b.tb.Helper()
+	cmd := exec.CommandContext(context.Background(), filepath.Join(filepath.Dir(rabbitServer), "rabbitmqctl"), "set_policy", "full", "^versioned_notifications",
+		fmt.Sprintf(`{"max-length": %d, "overflow": "reject-publish"}`, most), "--apply-to", "queues")
+	cmd.Env = b.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.tb.Fatalf("%v\n%s", err, out)
+	}
+}
+
 func (b *broker) url() string { return "amqp://guest:guest@" + b.address + "/" }
 
 // conf are the lines of masakari.conf that tell of changes to this broker.

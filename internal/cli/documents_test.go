@@ -74,6 +74,23 @@ func TestDocumentsNameWhatIsThere(t *testing.T) {
 	}
 }
 
+// TestContributingNamesEveryPackage: a package that is not in the table cannot be found by it.
+func TestContributingNamesEveryPackage(t *testing.T) {
+	page, err := os.ReadFile("../../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages, err := filepath.Glob("../*")
+	if err != nil || len(packages) < 20 {
+		t.Fatal(packages, err)
+	}
+	for _, p := range packages {
+		if name := "`internal/" + filepath.Base(p) + "`"; !strings.Contains(string(page), name) {
+			t.Errorf("CONTRIBUTING.md does not say what %s is", name)
+		}
+	}
+}
+
 func checkWords(t *testing.T, root *cobra.Command, page string, words []string) {
 	t.Helper()
 	c, rest, err := root.Find(words)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -118,23 +119,21 @@ func (d document) identity() policy.Identity {
 func (s *session) validate(ctx context.Context, token string, allowExpired bool) (doc document, ok bool, err error) {
 	for try, pause := 0, s.pause; ; try, pause = try+1, 2*pause {
 		doc, ok, err = s.ask(ctx, token, allowExpired)
-		if err == nil || answered(err) || try >= s.cfg.Retries {
-			return doc, ok, err
+		if err == nil {
+			return doc, ok, nil
+		}
+		var none *url.Error // net/http's own: there was no answer
+		if !errors.As(err, &none) || try >= s.cfg.Retries {
+			return doc, false, unavailable(err)
 		}
 		again := time.NewTimer(pause)
 		select {
 		case <-again.C:
 		case <-ctx.Done():
 			again.Stop()
-			return doc, ok, err
+			return doc, false, unavailable(err)
 		}
 	}
-}
-
-// answered reports whether Keystone, or what stands before it, has given an answer.
-func answered(err error) bool {
-	var code gophercloud.ErrUnexpectedResponseCode
-	return errors.As(err, &code) || errors.Is(err, errNotKeystone)
 }
 
 var errNotKeystone = errors.New("what answers is no Keystone: check auth_url, interface and what stands before Keystone")
@@ -143,18 +142,18 @@ var errNotKeystone = errors.New("what answers is no Keystone: check auth_url, in
 func (s *session) ask(ctx context.Context, token string, allowExpired bool) (doc document, ok bool, err error) {
 	client, err := s.identity(ctx)
 	if err != nil {
-		return doc, false, unavailable(err)
+		return doc, false, err
 	}
-	url := client.ServiceURL("auth", "tokens") + "?nocatalog=1"
+	address := client.ServiceURL("auth", "tokens") + "?nocatalog=1"
 	if allowExpired {
-		url += "&allow_expired=1"
+		address += "&allow_expired=1"
 	}
 	headers := map[string]string{"X-Subject-Token": token}
 	if s.cfg.ServiceType != "" { // without, Keystone itself refuses tokens with access rules
 		headers["OpenStack-Identity-Access-Rules"] = "1.0"
 	}
 	//nolint:bodyclose // gophercloud reads and closes the body that goes into doc
-	_, err = client.Get(ctx, url, &doc, &gophercloud.RequestOpts{MoreHeaders: headers, OkCodes: []int{http.StatusOK}})
+	_, err = client.Get(ctx, address, &doc, &gophercloud.RequestOpts{MoreHeaders: headers, OkCodes: []int{http.StatusOK}})
 	var code gophercloud.ErrUnexpectedResponseCode
 	switch {
 	case err == nil && doc.whole():
@@ -169,7 +168,7 @@ func (s *session) ask(ctx context.Context, token string, allowExpired bool) (doc
 		s.client.CompareAndSwap(client, nil)
 		err = fmt.Errorf("%w (%w)", errNotKeystone, plain(err))
 	}
-	return document{}, false, unavailable(err)
+	return document{}, false, err
 }
 
 func unavailable(err error) error { return &ha.UnavailableError{What: "keystone", Err: plain(err)} }

@@ -292,7 +292,8 @@ func TestKeystoneAway(t *testing.T) {
 
 // TestAnswersThatAreNoKeystones: what a proxy or a half-started Keystone says of a token is not believed, and not kept.
 func TestAnswersThatAreNoKeystones(t *testing.T) {
-	k, v := start(t, nil)
+	k, v := start(t, func(c *Config) { c.Retries = 9 })
+	v.session.pause = time.Nanosecond
 	for _, answer := range []struct {
 		status int
 		body   string
@@ -303,10 +304,14 @@ func TestAnswersThatAreNoKeystones(t *testing.T) {
 	} {
 		for _, bring := range []*http.Request{request("good"), both("good", "service")} {
 			k.set(func() { k.status, k.body = answer.status, answer.body+" " })
+			_, before := k.counts()
 			_, ok, err := v.Authenticate(bring)
 			var away *ha.UnavailableError
 			if ok || !errors.As(err, &away) {
 				t.Errorf("%d %s: ok %v, error %v; want unavailable", answer.status, answer.body, ok, err)
+			}
+			if _, after := k.counts(); after-before > 2 { // one more with a new login after 401
+				t.Errorf("%d %s: asked %d times", answer.status, answer.body, after-before)
 			}
 		}
 	}

@@ -162,6 +162,9 @@ func TestLogins(t *testing.T) {
 		{"OS_USERNAME=u OS_PASSWORD=p OS_PROJECT_ID=7 OS_USER_DOMAIN_NAME=D", `{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"D"},"name":"u","password":"p"}}},"scope":{"project":{"id":"7"}}}}`},
 		{"OS_USERNAME=u OS_PASSWORD=p OS_SYSTEM_SCOPE=all", `{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"id":"default"},"name":"u","password":"p"}}},"scope":{"system":{"all":true}}}}`},
 		{"OS_TOKEN=abc OS_PROJECT_ID=7", `{"auth":{"identity":{"methods":["token"],"token":{"id":"abc"}},"scope":{"project":{"id":"7"}}}}`},
+		{"OS_APPLICATION_CREDENTIAL_NAME=n OS_APPLICATION_CREDENTIAL_SECRET=s OS_USERNAME=u OS_USER_DOMAIN_NAME=D OS_PROJECT_NAME=x", `{"auth":{"identity":{"application_credential":{"name":"n","secret":"s","user":{"domain":{"name":"D"},"name":"u"}},"methods":["application_credential"]}}}`},
+		{"OS_APPLICATION_CREDENTIAL_NAME=n OS_APPLICATION_CREDENTIAL_SECRET=s OS_USER_ID=7", `{"auth":{"identity":{"application_credential":{"name":"n","secret":"s","user":{"id":"7"}},"methods":["application_credential"]}}}`},
+		{"OS_USER_ID=7 OS_PASSWORD=p", `{"auth":{"identity":{"methods":["password"],"password":{"user":{"id":"7","password":"p"}}}}}`},
 		{"OS_APPLICATION_CREDENTIAL_ID=i OS_APPLICATION_CREDENTIAL_SECRET=s OS_PROJECT_ID=7", `{"auth":{"identity":{"application_credential":{"id":"i","secret":"s"},"methods":["application_credential"]}}}`},
 	}
 	for _, tt := range tests {
@@ -179,6 +182,9 @@ func TestLogins(t *testing.T) {
 				t.Errorf("asked %q\nwant  %q", *asked, tt.want)
 			}
 		}
+	}
+	if _, err := NewKeystone(Login{AuthURL: "http://127.0.0.1:1", CredentialName: "n", CredentialSecret: "s"}).Token(t.Context(), false); err == nil || !strings.Contains(err.Error(), "name its user, too") {
+		t.Errorf("an application credential of nobody: %v", err)
 	}
 	if _, ok := LoginFrom([]string{"OS_USERNAME=u"}); ok {
 		t.Error("a login without OS_AUTH_URL")

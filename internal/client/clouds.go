@@ -196,7 +196,7 @@ func settingsOf(cloud tree, env map[string]string) Settings {
 			Project: get(auth, "project_name", "tenant_name"), ProjectID: get(auth, "project_id", "tenant_id"),
 			ProjectDomain: get(auth, "project_domain_name", "domain_name"), ProjectDomainID: get(auth, "project_domain_id", "domain_id"),
 			SystemScope: get(auth, "system_scope"), CredentialID: get(auth, "application_credential_id"),
-			CredentialSecret: get(auth, "application_credential_secret"), Region: region,
+			CredentialName: get(auth, "application_credential_name"), CredentialSecret: get(auth, "application_credential_secret"), Region: region,
 			Interface: get(cloud, "instance_ha_interface", "ha_interface", "interface", "endpoint_type"),
 		},
 		HasLogin: !noAuth(get(cloud, "auth_type")),

@@ -13,7 +13,7 @@ import (
 )
 
 // Login is an account in Keystone, as the variables OS_* of an openrc file name it. Either Token, or an application
-// credential's ID and Secret, or Username and Password with their project or system scope.
+// credential's Secret and its ID, or its name and the user, or Username and Password with their project or system scope.
 type Login struct {
 	AuthURL                        string // with or without /v3
 	Token                          string
@@ -22,7 +22,8 @@ type Login struct {
 	Project, ProjectID             string
 	ProjectDomain, ProjectDomainID string // of Project, as UserDomain
 	SystemScope                    string // "all"
-	CredentialID, CredentialSecret string
+	CredentialID, CredentialName   string
+	CredentialSecret               string
 	Region                         string // "": any
 	Interface                      string // public, internal or admin; "": public
 	HTTP                           *http.Client
@@ -50,7 +51,7 @@ func LoginFrom(environ []string) (l Login, ok bool) {
 		Project: first("OS_PROJECT_NAME", "OS_TENANT_NAME"), ProjectID: first("OS_PROJECT_ID", "OS_TENANT_ID"),
 		ProjectDomain: first("OS_PROJECT_DOMAIN_NAME", "OS_DEFAULT_DOMAIN"), ProjectDomainID: env["OS_PROJECT_DOMAIN_ID"],
 		SystemScope: env["OS_SYSTEM_SCOPE"], CredentialID: env["OS_APPLICATION_CREDENTIAL_ID"],
-		CredentialSecret: env["OS_APPLICATION_CREDENTIAL_SECRET"], Region: env["OS_REGION_NAME"], Interface: env["OS_INTERFACE"],
+		CredentialName: env["OS_APPLICATION_CREDENTIAL_NAME"], CredentialSecret: env["OS_APPLICATION_CREDENTIAL_SECRET"], Region: env["OS_REGION_NAME"], Interface: env["OS_INTERFACE"],
 	}
 	return l, l.AuthURL != ""
 }
@@ -176,29 +177,38 @@ func (k *Keystone) authenticate(ctx context.Context) error {
 
 // identity is the part of the request that says who logs in.
 func (l Login) identity() (map[string]any, error) {
+	user := map[string]any{"id": l.UserID}
+	if l.UserID == "" {
+		user = map[string]any{"name": l.Username, "domain": domain(l.UserDomain, l.UserDomainID)}
+	}
+	named := cmp.Or(l.Username, l.UserID)
 	switch {
-	case l.CredentialID == "" && l.Token == "" && l.UserID+l.Username != "" && l.Password == "":
-		return nil, fmt.Errorf("no password for the account %s: set OS_PASSWORD, or password in clouds.yaml or secure.yaml", cmp.Or(l.Username, l.UserID))
 	case l.CredentialID != "":
-		return map[string]any{"methods": []string{"application_credential"},
-			"application_credential": map[string]any{"id": l.CredentialID, "secret": l.CredentialSecret}}, nil
+		return credential(map[string]any{"id": l.CredentialID, "secret": l.CredentialSecret}), nil
+	case l.CredentialName != "" && named != "":
+		return credential(map[string]any{"name": l.CredentialName, "secret": l.CredentialSecret, "user": user}), nil
+	case l.CredentialName != "":
+		return nil, fmt.Errorf("the application credential %s goes by its name: name its user, too (OS_USERNAME and OS_USER_DOMAIN_NAME, or in clouds.yaml), or give its id", l.CredentialName)
 	case l.Token != "":
 		return map[string]any{"methods": []string{"token"}, "token": map[string]any{"id": l.Token}}, nil
-	case l.UserID != "":
-		user := map[string]any{"id": l.UserID, "password": l.Password}
-		return map[string]any{"methods": []string{"password"}, "password": map[string]any{"user": user}}, nil
-	case l.Username != "":
-		user := map[string]any{"name": l.Username, "password": l.Password, "domain": domain(l.UserDomain, l.UserDomainID)}
-		return map[string]any{"methods": []string{"password"}, "password": map[string]any{"user": user}}, nil
-	default:
+	case named == "":
 		return nil, errors.New("no account for Keystone: set OS_USERNAME and OS_PASSWORD, OS_TOKEN, or an application credential, or choose a cloud of clouds.yaml with OS_CLOUD")
+	case l.Password == "":
+		return nil, fmt.Errorf("no password for the account %s: set OS_PASSWORD, or password in clouds.yaml or secure.yaml", named)
+	default:
+		user["password"] = l.Password
+		return map[string]any{"methods": []string{"password"}, "password": map[string]any{"user": user}}, nil
 	}
+}
+
+func credential(of map[string]any) map[string]any {
+	return map[string]any{"methods": []string{"application_credential"}, "application_credential": of}
 }
 
 // scope is what the token is to be valid for. An application credential brings its own.
 func (l Login) scope() map[string]any {
 	switch {
-	case l.CredentialID != "":
+	case l.CredentialID+l.CredentialName != "":
 		return nil
 	case l.SystemScope != "":
 		return map[string]any{"system": map[string]any{"all": true}}

@@ -318,7 +318,7 @@ func (t *turn) waitForRetry() bool {
 	}
 	if t.rec.WakeAt != nil && t.Now.Before(*t.rec.WakeAt) {
 		t.wakeAt(*t.rec.WakeAt)
-		if left := t.rec.WakeAt.Sub(t.Now); left > parkAbove && len(t.acting) == 0 {
+		if left := t.wake.Sub(t.Now); left > parkAbove && len(t.acting) == 0 {
 			t.park = left
 		}
 		return false

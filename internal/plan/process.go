@@ -211,7 +211,7 @@ func (t *turn) processWait() {
 	t.rec.Retried = t.Unit.Wishes.Retries
 	if !retry && t.rec.WakeAt != nil && t.Now.Before(*t.rec.WakeAt) {
 		t.wakeAt(*t.rec.WakeAt)
-		if left := t.rec.WakeAt.Sub(t.Now); left > parkAbove && len(t.acting) == 0 {
+		if left := t.wake.Sub(t.Now); left > parkAbove && len(t.acting) == 0 {
 			t.park = left
 		}
 		return

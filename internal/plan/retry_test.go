@@ -196,6 +196,23 @@ func TestExpiryWithAnOrderThatNeverEnds(t *testing.T) {
 	}
 }
 
+// A long wait between attempts is cut short by expiry, also where the lease is given up meanwhile.
+func TestExpiryWithinAWait(t *testing.T) {
+	refuse := func(a ha.Act) *reply { return &reply{err: refused(403, "Policy doesn't allow it")} }
+	for name, w := range map[string]*world{"host": hostDeath(t), "process": processReport(t, ha.EventStopped, ha.ProcessNovaCompute), "instance": crashed(t)} {
+		t.Run(name, func(t *testing.T) {
+			w.t, w.nova.t = t, t
+			w.rules.RetryInterval, w.rules.Expiry, w.script = time.Hour, 20*time.Minute, refuse
+			w.run(19 * time.Minute)
+			if n := w.unit.Notification; n.Status != ha.StatusError {
+				t.Fatalf("%s %q", n.Status, text(n.Message))
+			}
+			w.toEnd(2 * time.Minute)
+			w.end(ha.StatusFailed, "expired: older than 20m0s")
+		})
+	}
+}
+
 // The age counts from receipt by the database's clock; the sender's clock does not matter (A7, S08).
 func TestExpiryCountsFromReceipt(t *testing.T) {
 	w := hostDeath(t)

@@ -151,7 +151,7 @@ func TestFullQueue(t *testing.T) {
 		testkit.Must(t, 200, "PUT", api+"/v1/segments/"+segment, map[string]any{"segment": map[string]any{"description": fmt.Sprint(i)}})
 		l.told("segment rack", "segment.update", false)
 	}
-	p.Await(t, "notifications cannot be delivered", time.Minute) // it is full
+	p.Await(t, "notifications cannot be delivered", time.Minute)       // it is full
 	for begun := time.Now(); l.missing(taken) > 0; b.drain(t, taken) { // as busy as a consumer is
 		if time.Since(begun) > 2*time.Minute {
 			t.Fatalf("%d of %d have arrived", taken.count(), l.counted())

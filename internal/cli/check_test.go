@@ -164,3 +164,15 @@ func TestPolicyCheck(t *testing.T) {
 		t.Errorf("JSON: %d %s", code, stderr)
 	}
 }
+
+// TestFilesAndDirectoriesAsGiven: of two that say something different the later one on the command line wins.
+func TestFilesAndDirectoriesAsGiven(t *testing.T) {
+	f := conf(t, "[DEFAULT]\nos_region_name = of-the-file\n")
+	d := filepath.Dir(file(t, "10.conf", "[DEFAULT]\nos_region_name = of-the-directory\n"))
+	for want, args := range map[string][]string{"of-the-directory": {"--config-file", f, "--config-dir", d}, "of-the-file": {"--config-dir", d, "--config-file", f}} {
+		code, stdout, stderr := command(t, nil, append([]string{"config", "show"}, args...)...)
+		if code != 0 || !strings.Contains(stdout, "os_region_name = "+want+"\n") {
+			t.Errorf("%v: exit %d\n%s%s", args, code, stdout, stderr)
+		}
+	}
+}

@@ -30,7 +30,7 @@ func addSettings(cmd *cobra.Command, env Env) *settings {
 	f := cmd.PersistentFlags()
 	f.StringArrayVar(&s.files, "config-file", nil, "a masakari.conf; given again, later files win "+
 		"(default: the first of ~/.masakari, ~, /etc/masakari and /etc that has one)")
-	f.Var(dirFlag{s}, "config-dir", "a directory of further *.conf files, read after the files")
+	f.Var(dirFlag{s}, "config-dir", "a directory of *.conf files; what is given later wins, be it a file or a directory")
 	return s
 }
 

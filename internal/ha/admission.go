@@ -31,13 +31,7 @@ func Admission(r Report, recent []Notification, interval time.Duration) (Verdict
 // admitHostStopped is rule A2: one open death per host. Two reports pass all the same: the first that brings NORMAL
 // to an open one that lacks it, and one that follows a STARTED received after the open one.
 func admitHostStopped(r Report, recent []Notification, interval time.Duration) (Verdict, *Notification) {
-	var last *Notification // the open STOPPED received last
-	for i := range recent {
-		n := &recent[i]
-		if n.Payload.Stopped() && n.Status.Open() && (last == nil || n.ID > last.ID) {
-			last = n
-		}
-	}
+	last := OpenDeath(r, recent)
 	if last == nil {
 		return admitByTwin(r, recent, interval)
 	}
@@ -53,6 +47,22 @@ func admitHostStopped(r Report, recent []Notification, interval time.Duration) (
 		}
 	}
 	return Duplicate, last
+}
+
+// OpenDeath is, for a report of a host's death, the open one received last; nil when there is none. Whoever gathers recent adds a STARTED
+// received after it, however long ago: what ended is else only looked at as far back as the interval, while a recovery may be open for hours.
+func OpenDeath(r Report, recent []Notification) *Notification {
+	var last *Notification
+	if r.Type != TypeComputeHost || !r.Payload.Stopped() {
+		return nil
+	}
+	for i := range recent {
+		n := &recent[i]
+		if n.Payload.Stopped() && n.Status.Open() && (last == nil || n.ID > last.ID) {
+			last = n
+		}
+	}
+	return last
 }
 
 // admitByTwin is rule A3.

@@ -271,5 +271,15 @@ func (s *Store) recentOf(ctx context.Context, tx bun.Tx, row notificationRow, r 
 			recent = append(recent, have.notification())
 		}
 	}
+	if death := ha.OpenDeath(r, recent); death != nil { // by notifications_unit_idx
+		back, err := one[notificationRow](ctx, tx, "unit_key = ? AND status IN ('finished', 'ignored', 'failed') AND id > ? AND event = ? AND deleted = 0",
+			row.UnitKey, death.ID, ha.EventStarted)
+		if err != nil {
+			return nil, err
+		}
+		if back != nil && !seen[back.ID] {
+			recent = append(recent, back.notification())
+		}
+	}
 	return recent, nil
 }

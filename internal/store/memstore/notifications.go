@@ -66,7 +66,7 @@ func (s *Store) Admit(ctx context.Context, r ha.Report, interval time.Duration) 
 		}
 		n := rules.Admitted(r, h, t.now)
 		_, key := n.UnitKey()
-		if verdict, twin := ha.Admission(r, t.recent(key, h.UUID, rules.AdmissionFrom(r, interval)), interval); verdict == ha.Duplicate {
+		if verdict, twin := ha.Admission(r, t.recent(r, key, h.UUID, rules.AdmissionFrom(r, interval)), interval); verdict == ha.Duplicate {
 			return &ha.DuplicateError{Host: r.Hostname, Type: r.Type, Twin: twin.UUID}
 		}
 		n.ID = t.id()
@@ -88,11 +88,18 @@ func (t *tx) addNote(n *note) {
 }
 
 // recent are the notifications that admission compares a report with.
-func (t *tx) recent(key, host string, from time.Time) []ha.Notification {
+func (t *tx) recent(r ha.Report, key, host string, from time.Time) []ha.Notification {
 	var recent []ha.Notification
 	for _, n := range t.notesOf[key] {
 		if n.SourceHostUUID == host && (n.Status.Open() || !n.GeneratedTime.Before(from)) {
 			recent = append(recent, n.Notification)
+		}
+	}
+	if death := ha.OpenDeath(r, recent); death != nil {
+		for _, n := range t.notesOf[key] {
+			if n.ID > death.ID && n.Payload.Started() {
+				return append(recent, n.Notification)
+			}
 		}
 	}
 	return recent

@@ -125,6 +125,19 @@ func admitRules(f *fixture) {
 		}
 	}
 	h := f.host(f.segment().UUID)
+	dead, err := f.Admit(f.ctx, death(h, 0), interval)
+	f.must(err)
+	back, err := f.Admit(f.ctx, start(h, 30), interval)
+	f.must(err)
+	l, _ := f.claim("a", dead)
+	f.commit(l, ha.SetNotification{UUID: back.UUID, Status: ha.StatusFinished})
+	again, err := f.Admit(f.ctx, death(h, 1000), interval) // A2: the host was back, be it longer ago than the interval
+	f.must(err)
+	var dup *ha.DuplicateError
+	if err := errOf(f.Admit(f.ctx, death(h, 1001), interval)); !errors.As(err, &dup) || dup.Twin != again.UUID {
+		f.Fatalf("a death reported twice after the host was back: %v, want a duplicate of the first", err)
+	}
+	h = f.host(f.segment().UUID)
 	f.must(errOf(f.Admit(f.ctx, vm(h, 0, instance), 0)))
 	fails[*ha.DuplicateError](f, errOf(f.Admit(f.ctx, vm(h, 0, instance), 0))) // an interval of 0: same or newer twins only
 	f.must(errOf(f.Admit(f.ctx, vm(h, 1, instance), 0)))

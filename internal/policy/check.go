@@ -19,6 +19,7 @@ type question struct {
 	id     Identity
 	target map[string]string
 	rules  ruleset
+	admin  bool // whether who asks is admin is what is asked: neither is_admin:True nor is_admin:False holds yet
 }
 
 type (
@@ -43,7 +44,7 @@ type (
 func (c constant) allows(question) bool { return bool(c) }
 func (c not) allows(q question) bool    { return !c.inner.allows(q) }
 func (c isAdmin) allows(q question) bool {
-	return bool(c) == q.id.IsAdmin
+	return !q.admin && bool(c) == q.id.IsAdmin
 }
 
 func (c allOf) allows(q question) bool {

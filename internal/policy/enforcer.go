@@ -68,7 +68,8 @@ func (e *Enforcer) Allows(rule string, id Identity) bool {
 
 // Identify returns id with IsAdmin as the rule context_is_admin has it.
 func (e *Enforcer) Identify(id Identity) Identity {
-	id.IsAdmin = e.Allows(AdminContext, id)
+	e.refresh()
+	id.IsAdmin = e.rules.Load().admin(id)
 	return id
 }
 

@@ -35,7 +35,7 @@ func Explain(cfg Config, id Identity) (answers []Answer, findings []string, err 
 		o := rules.origins[rule]
 		return Answer{rule, rules.allows(rule, question{id: id, target: id.target(), rules: rules}), o.text, o.source}
 	}
-	id.IsAdmin = ask(AdminContext).Allowed
+	id.IsAdmin = rules.admin(id)
 	names := slices.Sorted(maps.Keys(rules.checks))
 	slices.SortStableFunc(names, func(a, b string) int { return order(a) - order(b) })
 	for _, name := range names {

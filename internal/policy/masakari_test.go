@@ -43,7 +43,7 @@ func TestSameAsMasakari(t *testing.T) {
 		{text: index + ": role:reader\n  or role:service\n" + create + ": \"role:reader\n  or role:admin\"\n"},
 		{text: index + ": rule:nowhere\ndefault: role:reader\n"}, {text: index + ": rule:nowhere or not rule:nowhere\n"},
 		{text: index + ": rule:mine\nmine: rule:ours\nours: role:load-balancer_admin\n"},
-		{text: "context_is_admin: role:service\n"}, {text: "admin_api: role:reader or is_admin:true\n"}, {text: index + ": is_admin:false or is_admin:yes\n"},
+		{text: "context_is_admin: role:service\n"}, {text: "context_is_admin: is_admin:False\n"}, {text: "context_is_admin: not is_admin:False and role:member\n"}, {text: "admin_api: role:reader or is_admin:true\n"}, {text: index + ": is_admin:false or is_admin:yes\n"},
 		{text: index + ": project_id:p1\n" + create + ": user_id:%(user_id)s and not project_id:p1\n"},
 		{text: index + ": \"'p2':%(project_id)s or 'u1':%(user_id)s\"\n" + create + ": role:%(user_id)s or tenant_id:%(tenant_id)s\n"},
 		{text: index + ": roles:Reader\n" + create + ": roles:READER\n"}, {text: index + ": True:%(nothing)s or tenant:%(project_id)s or user:u1\n"},

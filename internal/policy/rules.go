@@ -33,6 +33,11 @@ func (s ruleset) allows(rule string, q question) bool {
 	return c.allows(q)
 }
 
+// admin reports whether the identity is an administrator.
+func (s ruleset) admin(id Identity) bool {
+	return s.allows(AdminContext, question{id: id, target: id.target(), rules: s, admin: true})
+}
+
 // load reads the default rules and, over them, those of the files in order.
 func load(files []string, fallback string) (ruleset, error) {
 	s := ruleset{checks: map[string]check{}, origins: map[string]origin{}, fallback: fallback}

@@ -66,7 +66,8 @@ func (a *api) fault(c *call, err error) reply {
 	return reply{status: f.Status, version: c.version.Header(), contentType: faultType, body: wire.Encode(f)}
 }
 
-// asAsked gives the ids in a refusal the spelling that the client used: objects are looked up by the stored one.
+// asAsked gives the ids in a refusal the spelling that the client used: objects are looked up by the stored one, by which Masakari calls
+// only a host in use.
 func (c *call) asAsked(err error) error {
 	spelling := func(id string, of ...string) string {
 		for _, name := range of {
@@ -84,7 +85,7 @@ func (c *call) asAsked(err error) error {
 		told := *missing
 		told.ID, told.Under = spelling(told.ID, "id", "segment_id", "notification_id"), spelling(told.Under, "segment_id", "notification_id")
 		return &told
-	case errors.As(err, &inUse):
+	case errors.As(err, &inUse) && inUse.Kind == ha.KindSegment:
 		told := *inUse
 		told.ID = spelling(told.ID, "id")
 		return &told

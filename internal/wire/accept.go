@@ -30,35 +30,43 @@ func Accepted(header string, offers ...string) string {
 	return best
 }
 
-// quality returns the q of the range that fits mediaType most closely, and how closely.
+// quality returns the q of the range that fits mediaType most closely, and how closely. A range with a parameter of its own, as
+// application/json;version=1, fits none of ours, which have no parameters (RFC 9110, 12.5.1).
 func quality(header, mediaType string) (q float64, closest int) {
 	kind, _, _ := strings.Cut(mediaType, "/")
 	for entry := range strings.SplitSeq(header, ",") {
 		name, params, _ := strings.Cut(entry, ";")
+		weight, plain := weightOf(params)
 		fit := 0
 		switch strings.ToLower(strings.TrimSpace(name)) {
 		case mediaType:
-			fit = 3
+			if plain {
+				fit = 3
+			}
 		case kind + "/*":
 			fit = 2
 		case "*/*":
 			fit = 1
 		}
 		if fit > closest {
-			closest, q = fit, qOf(params)
+			closest, q = fit, weight
 		}
 	}
 	return q, closest
 }
 
-func qOf(params string) float64 {
+// weightOf reads the parameters of a range: its q, 1 where there is none, and whether the range has no other before it.
+func weightOf(params string) (q float64, plain bool) {
+	plain = true
 	for p := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
 		if strings.EqualFold(strings.TrimSpace(name), "q") {
 			if q, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
-				return q
+				return q, plain
 			}
+		} else if name != "" {
+			plain = false
 		}
 	}
-	return 1
+	return 1, plain
 }

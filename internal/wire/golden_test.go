@@ -251,7 +251,7 @@ func TestAccepted(t *testing.T) {
 		"": "", "application/json": MediaJSON, MediaVendor: MediaVendor, "application/*": MediaJSON, "*/*": MediaJSON,
 		"application/json;q=0.5, " + MediaVendor: MediaVendor, "application/json, " + MediaVendor: MediaJSON,
 		"text/html": "", "*/*;q=0.1, " + MediaVendor + ";q=0.2": MediaVendor, "application/json;q=0": "",
-		"APPLICATION/JSON": MediaJSON, ";;,,=": "", "application/json;q=x": MediaJSON,
+		"APPLICATION/JSON": MediaJSON, ";;,,=": "", "application/json;version=1": "", "application/json;;q=0.3": MediaJSON, "application/json;version=1, */*;q=0.1": MediaJSON, "application/json;q=x": MediaJSON,
 	} {
 		if got := Accepted(header, MediaJSON, MediaVendor); got != want {
 			t.Errorf("%q: %q, want %q", header, got, want)

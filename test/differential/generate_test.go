@@ -107,7 +107,7 @@ func (w *world) dress(r *request) {
 	}
 	if w.chance(60) {
 		r.what += ", path bent"
-		path = pick(w.source, path+"/", path+".json", path+".xml", path+".txt", "/"+path, strings.Replace(path, "/v1/", "/v1//", 1), strings.ToUpper(path), path+"/x", path+"%20", path+".JSON", path+".json.xml",
+		path = pick(w.source, path+"/", path+".json", path+".xml", path+".txt", "/"+path, strings.Replace(path, "/v1/", "/v1//", 1), strings.ToUpper(path), path+"/x", path+"%20x", path+".JSON", path+".json.xml",
 			strings.Replace(path, "s", "%73", 1), path+";x=1", path+"%3Fx", path+"/edit", path+"/action", path+"/.", path+"%2F")
 	}
 	r.path = path

@@ -78,10 +78,21 @@ func (b body) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// spoilt makes, once in a while, something else of a body that may be good: what is missing, doubled, unknown, or of another type.
+// spoilt makes, once in a while, something else of a body that may be good, also with two faults: which of them is told is an order, too.
 func (s source) spoilt(b body) body {
 	s.Shuffle(len(b), func(i, j int) { b[i], b[j] = b[j], b[i] })
-	if !s.chance(6) || len(b) == 0 {
+	if s.chance(6) {
+		b = s.fault(b)
+		if s.chance(3) {
+			b = s.fault(b)
+		}
+	}
+	return b
+}
+
+// fault has something of a body missing, doubled, unknown, or of another type.
+func (s source) fault(b body) body {
+	if len(b) == 0 {
 		return b
 	}
 	at := s.IntN(len(b))

@@ -25,17 +25,19 @@ const BinaryCompute = "nova-compute"
 
 // Server is an instance as Nova shows it to an admin.
 type Server struct {
-	ID        string
-	Name      string
-	Host      string // OS-EXT-SRV-ATTR:host, the compute service's name; never the hypervisor's (field finding S01)
-	VMState   string
-	TaskState string // "" for null
-	Running   bool   // power_state 1
-	Locked    bool
-	Metadata  map[string]string
-	CreatedAt time.Time
-	Fault     string // Nova's message, when it is in error
-	Project   string
+	ID   string
+	Name string
+	Host string // OS-EXT-SRV-ATTR:host, the compute service's name; never the hypervisor's (field finding S01)
+	// Hypervisor is the name of the host's hypervisor, often its full one; "" where Nova does not show it. It is shown, never decided by.
+	Hypervisor string
+	VMState    string
+	TaskState  string // "" for null
+	Running    bool   // power_state 1
+	Locked     bool
+	Metadata   map[string]string
+	CreatedAt  time.Time
+	Fault      string // Nova's message, when it is in error
+	Project    string
 	// ImageBooted says that the root disk was made from an image and is not a volume: unless the hosts share their instance
 	// store, it dies with its host, and an evacuation makes it anew from the image.
 	ImageBooted bool

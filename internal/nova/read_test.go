@@ -46,9 +46,9 @@ func TestServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []ha.Server{
-		{ID: "a", Name: "vm-a", Host: "compute-1", VMState: "active", Running: true, Locked: true, Metadata: map[string]string{"HA_Enabled": "True"},
+		{ID: "a", Name: "vm-a", Host: "compute-1", Hypervisor: "compute-1.example.com", VMState: "active", Running: true, Locked: true, Metadata: map[string]string{"HA_Enabled": "True"},
 			CreatedAt: time.Date(2026, 11, 29, 11, 0, 0, 0, time.UTC), Project: "p1"},
-		{ID: "c", Name: "vm-c", Host: "compute-1", VMState: "stopped", TaskState: "powering-off", Running: true, Locked: true,
+		{ID: "c", Name: "vm-c", Host: "compute-1", Hypervisor: "compute-1.example.com", VMState: "stopped", TaskState: "powering-off", Running: true, Locked: true,
 			Metadata: map[string]string{"HA_Enabled": "True"}, CreatedAt: time.Date(2026, 11, 29, 11, 0, 0, 0, time.UTC), Project: "p1"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -19,6 +19,7 @@ type server struct {
 	Name       string            `json:"name"`
 	Status     string            `json:"status"`
 	Host       present           `json:"OS-EXT-SRV-ATTR:host"`
+	Hypervisor string            `json:"OS-EXT-SRV-ATTR:hypervisor_hostname"`
 	VMState    string            `json:"OS-EXT-STS:vm_state"`
 	TaskState  string            `json:"OS-EXT-STS:task_state"`
 	PowerState int               `json:"OS-EXT-STS:power_state"`
@@ -45,7 +46,7 @@ func (s server) ha() ha.Server {
 		image.Properties = nil
 	}
 	return ha.Server{
-		ID: s.ID, Name: s.Name, Host: s.Host.text, VMState: s.VMState, TaskState: s.TaskState,
+		ID: s.ID, Name: s.Name, Host: s.Host.text, Hypervisor: s.Hypervisor, VMState: s.VMState, TaskState: s.TaskState,
 		Running: s.PowerState == powerRunning, Locked: s.Locked, Metadata: s.Metadata, CreatedAt: s.Created.Time,
 		Fault: s.Fault.Message, Project: s.Project, ImageBooted: imageBooted,
 		Needs:  s.Flavor.needs(imageBooted),

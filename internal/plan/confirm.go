@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -115,7 +116,8 @@ func (t *turn) arriving(m *ha.VMove) bool {
 		return t.hanging(m)
 	}
 	t.forget(m)
-	m.DestHost = ptr(s.Host)
+	m.Order.Target = s.Host                        // whoever chose it
+	m.DestHost = ptr(cmp.Or(s.Hypervisor, s.Host)) // contract 1.10
 	m.Message = nil
 	m.Stage = ha.StageRestore
 	t.useReserved(s.Host)

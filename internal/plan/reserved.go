@@ -31,6 +31,7 @@ func (t *turn) target(m *ha.VMove) (name string, ready bool) {
 			t.change(ha.Reserve{HostUUID: p.UUID})
 			t.setReservedFor(p.UUID, t.Unit.ID)
 			t.log("", "reserved host %s is claimed for this recovery", p.Name)
+			t.progress(ha.TaskEvacuate, 0.1, "Enabling reserved host: '%s'", p.Name) // also if it is: Masakari's word for having chosen it
 		}
 		return p.Name, t.enabled(p, svc) && t.inAggregates(p)
 	}
@@ -94,7 +95,6 @@ func (t *turn) enabled(p ha.Peer, svc ha.Service) bool {
 	}
 	if t.act(ha.Act{Key: serviceKey(p.Name), Kind: ha.ActService, Host: p.Name, ServiceID: svc.ID, Enable: ptr(true)}) {
 		t.putClaim(ha.Claim{HostUUID: p.UUID, What: ha.WhatEnabled, Reason: ha.ReasonRecovery, Prior: svc.DisabledReason})
-		t.progressOnce(ha.TaskEvacuate, 0.1, "Enabling reserved host: '%s'", p.Name)
 	}
 	return false
 }
@@ -141,7 +141,11 @@ func (t *turn) aggregateChanged(o ha.Outcome) {
 		t.dropAggregateClaim(o.Act)
 	}
 	if o.Act.Kind == ha.ActAggregateAdd && class == "" {
-		t.progressOnce(ha.TaskEvacuate, 0.3, "Added host %s to aggregate %s", o.Act.Host, o.Act.Aggregate)
+		name := o.Act.Aggregate
+		if i := slices.IndexFunc(t.Facts.Aggregates.Value, func(a ha.Aggregate) bool { return a.ID == name }); i >= 0 {
+			name = t.Facts.Aggregates.Value[i].Name
+		}
+		t.progressOnce(ha.TaskEvacuate, 0.3, "Added host %s to aggregate %s", o.Act.Host, name)
 	}
 	if o.Act.Kind == ha.ActAggregateRemove && (class == "" || class == ha.ClassGone) {
 		t.dropAggregateClaim(o.Act)
@@ -217,7 +221,7 @@ func (t *turn) returnUnused() bool {
 			continue
 		}
 		used := slices.ContainsFunc(t.moves, func(m ha.VMove) bool {
-			return m.DestHost != nil && *m.DestHost == p.Name || m.Order.Open() && m.Order.Target == p.Name
+			return m.Order.Target == p.Name && (m.Order.Open() || m.DestHost != nil)
 		})
 		if !used && !t.undone(p) {
 			done = false

@@ -241,6 +241,23 @@ func TestReservedHostEnabledAlready(t *testing.T) {
 	if strings.Contains(w.claims(), "compute-3 enabled") {
 		t.Errorf("claims %s", w.claims())
 	}
+	if w.wrote(ha.EntryProgress, "Enabling reserved host: 'compute-3'") != 1 {
+		t.Error("the details do not name the spare")
+	}
+}
+
+// The move names the hypervisor, as in Masakari; that the spare is in use goes by its compute service all the same.
+func TestReservedHostOfAnotherHypervisorsName(t *testing.T) {
+	w := reservedWorld(t, ha.MethodReservedHost, "compute-3")
+	w.servers[0].Hypervisor = "compute-3.example.com" // as it will be shown there
+	w.toEnd(time.Minute)
+	w.moved("i1", ha.MoveSucceeded, "")
+	if m := w.move("i1"); text(m.DestHost) != "compute-3.example.com" {
+		t.Errorf("dest_host %q", text(m.DestHost))
+	}
+	if !w.service("compute-3").Enabled {
+		t.Errorf("taken out of service with the instance on it\n%s", w.story())
+	}
 }
 
 // Into all aggregates of the failed host; the two that we added are claimed, the one it was in is not (F049).
@@ -259,7 +276,7 @@ func TestReservedHostIntoAllAggregates(t *testing.T) {
 	if strings.Count(w.claims(), "compute-3 aggregate recovery false") != 2 {
 		t.Errorf("claims %s", w.claims())
 	}
-	for _, part := range []string{"Enabling reserved host: 'compute-3'", "Add host compute-3 to aggregate a", "Added host compute-3 to aggregate"} {
+	for _, part := range []string{"Enabling reserved host: 'compute-3'", "Add host compute-3 to aggregate a", "Added host compute-3 to aggregate a"} {
 		if w.wrote(ha.EntryProgress, part) == 0 {
 			t.Errorf("no word of %q", part)
 		}

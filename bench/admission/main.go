@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -42,7 +43,8 @@ func main() {
 
 // measure lets the contestants take turns on one database.
 func measure(tb testing.TB, o options, url string, r *row) {
-	cluster := testkit.NewCluster(tb, url, o.clients)
+	// Its log goes to a file, as a service's: through a pipe, this process would have to read it on the same cores.
+	cluster := testkit.NewCluster(tb, url, o.clients, "[DEFAULT]", "log_file = "+tb.TempDir()+"/salvor.log", "use_stderr = false")
 	_, api := cluster.API("api")
 	hosts := make([]string, o.clients)
 	for i := range hosts {
@@ -54,10 +56,12 @@ func measure(tb testing.TB, o options, url string, r *row) {
 	rate := func(clients []func(context.Context) error) float64 {
 		return gauge.Run(tb, len(clients), o.round, func(client int) error { return clients[client](tb.Context()) }).Rate
 	}
+	asked := func() float64 { // a second thread of mere clients would have little to do but to wake and be woken
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+		return rate(contestants.api)
+	}
 	for round := range o.rounds + 1 { // the first one warms up
-		s := sample{
-			api: rate(contestants.api), raw: rate(contestants.raw), store: rate(contestants.store),
-		}
+		s := sample{api: asked(), raw: rate(contestants.raw), store: rate(contestants.store)}
 		if round == 0 {
 			continue
 		}

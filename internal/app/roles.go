@@ -154,6 +154,9 @@ func (b *builder) build(ctx context.Context) error {
 func (b *builder) openRows(ctx context.Context, syncWait int) (*store.Store, error) {
 	conf := storeConfig(b.cfg, syncWait)
 	conf.Announce = b.announce
+	if b.role == roleServe && embedded(b.cfg) {
+		conf.SyncFor = time.Second // whose file it is waits for nobody: who left the tables locked was killed
+	}
 	s, err := openStore(ctx, b.cfg, conf, b.log)
 	if err != nil {
 		return nil, err

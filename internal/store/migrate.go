@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/migrate"
@@ -61,8 +62,8 @@ func (s *Store) migrator() (*migrate.Migrator, error) {
 		migrate.WithMarkAppliedOnSuccess(true)), nil
 }
 
-// Sync brings the tables to the newest version. Run again, it changes nothing. A row keeps two runs apart; a run that was
-// killed leaves it: see Unlock.
+// Sync brings the tables to the newest version. Run again, it changes nothing. A row keeps two runs apart, of which the later waits for
+// the end of the earlier, as when all controllers are upgraded at once; a run that was killed leaves the row: see Unlock.
 func (s *Store) Sync(ctx context.Context) error {
 	m, err := s.migrator()
 	if err != nil {
@@ -71,28 +72,56 @@ func (s *Store) Sync(ctx context.Context) error {
 	if err := s.refuseMasakari(ctx); err != nil {
 		return err
 	}
-	if err := m.Init(ctx); err != nil {
+	err = m.Init(ctx)
+	for range 2 { // tables, each of which another run may have made since PostgreSQL's IF NOT EXISTS asked: 23505 or 42P07
+		if err != nil {
+			err = m.Init(ctx)
+		}
+	}
+	if err != nil {
 		return s.explain("creating the table of migrations", err)
 	}
-	all, err := m.MigrationsWithStatus(ctx)
-	if err != nil {
-		return s.explain("reading the table of migrations", err)
-	}
-	if len(all.Unapplied()) == 0 {
-		return nil
-	}
-	if err := m.Lock(ctx); err != nil {
-		if s.duplicate(err) {
-			return &ha.ConflictError{Text: fmt.Sprintf(
-				"The tables of %s are being migrated by another process. If there is none, one was killed: run salvor db unlock, then this again.", s.where)}
-		}
-		return s.explain("locking the migrations", err)
+	due, err := s.lockDue(ctx, m)
+	if err != nil || !due {
+		return err
 	}
 	if _, err := m.Migrate(ctx); err != nil {
 		return errors.Join(s.explain("migrating the tables", err), s.Unlock(context.WithoutCancel(ctx)))
 	}
 	return s.Unlock(ctx)
 }
+
+// lockDue takes the row that keeps two runs apart, once no other has it; false when nothing is left to be done.
+func (s *Store) lockDue(ctx context.Context, m *migrate.Migrator) (bool, error) {
+	patience, cancel := context.WithTimeout(ctx, s.syncFor)
+	defer cancel()
+	look := time.NewTicker(syncLook)
+	defer look.Stop()
+	for {
+		all, err := m.MigrationsWithStatus(ctx)
+		if err != nil {
+			return false, s.explain("reading the table of migrations", err)
+		}
+		if len(all.Unapplied()) == 0 {
+			return false, nil
+		}
+		if err = m.Lock(ctx); err == nil {
+			return true, nil
+		}
+		if !s.duplicate(err) {
+			return false, s.explain("locking the migrations", err)
+		}
+		select {
+		case <-look.C:
+		case <-patience.Done():
+			return false, errors.Join(ctx.Err(), &ha.ConflictError{Text: fmt.Sprintf("the tables of %s are still being migrated by another process, after %s. "+
+				"If there is none, one was killed: run salvor db unlock, then this again", s.where, s.syncFor)})
+		}
+	}
+}
+
+// syncLook is how often a run looks whether another has ended.
+const syncLook = 200 * time.Millisecond
 
 // refuseMasakari refuses a database that holds Masakari's tables, which have the names of salvor's, and says what to do.
 func (s *Store) refuseMasakari(ctx context.Context) error {

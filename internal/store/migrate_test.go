@@ -4,8 +4,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/store"
@@ -15,7 +17,7 @@ func TestSync(t *testing.T) {
 	servers(t, func(t *testing.T, url string, open func(*testing.T, store.Config) *store.Store) {
 		ctx := t.Context()
 		spy := &spy{}
-		s := open(t, store.Config{URL: url, Wrap: spy.wrap})
+		s := open(t, store.Config{URL: url, Wrap: spy.wrap, SyncFor: time.Millisecond})
 		version := func(want string) {
 			t.Helper()
 			if got, err := s.Version(ctx); err != nil || got != want {
@@ -87,6 +89,20 @@ func TestSyncRefusesMasakari(t *testing.T) {
 		}
 		if v, err := s.Version(t.Context()); err != nil || v != "" {
 			t.Fatalf("version is %q, %v", v, err)
+		}
+	})
+}
+
+// Several at once, as when all controllers are upgraded: each ends well, with the tables there.
+func TestSyncAtOnce(t *testing.T) {
+	servers(t, func(t *testing.T, url string, open func(*testing.T, store.Config) *store.Store) {
+		var group errgroup.Group
+		for range 4 {
+			s := open(t, store.Config{URL: url})
+			group.Go(func() error { return s.Sync(t.Context()) })
+		}
+		if err := group.Wait(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -34,6 +34,8 @@ type Config struct {
 	CallFor time.Duration
 	// RetryFor bounds how long refused transactions are tried again when the context does not end before (default 10 s).
 	RetryFor time.Duration
+	// SyncFor bounds how long Sync waits for the end of another one (default 1 min).
+	SyncFor time.Duration
 	// Announce, when set, has changes told to others through the outbox; nil: nobody is told, and nothing is written for it.
 	Announce *Announce
 	// Wrap, when set, wraps the driver's connector: for tracing, and for faults in tests.
@@ -56,6 +58,9 @@ func (c Config) withDefaults() Config {
 	if c.RetryFor <= 0 {
 		c.RetryFor = 10 * time.Second
 	}
+	if c.SyncFor <= 0 {
+		c.SyncFor = time.Minute
+	}
 	if c.Wrap == nil {
 		c.Wrap = func(d driver.Connector) driver.Connector { return d }
 	}
@@ -70,6 +75,7 @@ type Store struct {
 	nodes    *nodes // nil for SQLite
 	where    string // for people; no secret
 	callFor  time.Duration
+	syncFor  time.Duration
 	retryFor time.Duration
 	announce *Announce // nil: nobody is told
 }
@@ -89,7 +95,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{where: t.where(), callFor: c.CallFor, retryFor: c.RetryFor, announce: c.Announce}
+	s := &Store{where: t.where(), callFor: c.CallFor, retryFor: c.RetryFor, syncFor: c.SyncFor, announce: c.Announce}
 	switch t.database {
 	case sqlite:
 		if err := s.openSQLite(ctx, t, c); err != nil {

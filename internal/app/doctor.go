@@ -80,8 +80,8 @@ func Examine(ctx context.Context, c *config.Config, environ []string, limit time
 func patient(c *config.Config) (p doctor.Patient, done func()) {
 	done = func() {}
 	p = doctor.Patient{Web: web{roots: rootsOf(c.Nova.CertificateFile)}, Rules: doctor.Rules{
-		BrakePercent: c.Salvor.BrakePercent, AddToAggregate: c.HostFailure.AddToAggregate, WaitEvacuation: c.Engine.WaitAfterEvacuation,
-		SkipAPI: c.API.AuthStrategy == "noauth2",
+		BrakePercent: c.Salvor.BrakePercent, AddToAggregate: c.HostFailure.AddToAggregate, DisableReason: c.HostFailure.DisableReason,
+		WaitEvacuation: c.Engine.WaitAfterEvacuation, SkipAPI: c.API.AuthStrategy == "noauth2",
 	}}
 	conf := novaConfig(c)
 	conf.Timeout = min(conf.Timeout, questionTime)

@@ -13,7 +13,7 @@ import (
 func (f *facts) judge(p Patient) []Check {
 	return slices.Concat(
 		f.judgeDatabase(), f.judgeEngines(), f.judgeKeystone(p), f.judgeCatalog(), f.judgeNova(), f.judgeClocks(), f.judgeRights(p),
-		f.judgePlacement(), f.judgeSegments(p), f.judgeHosts(), f.judgeReserved(), f.judgeFencing(p), f.judgeTLS(), f.judgeAPI(p), f.more)
+		f.judgePlacement(), f.judgeSegments(p), f.judgeHosts(p), f.judgeReserved(), f.judgeFencing(p), f.judgeTLS(), f.judgeAPI(p), f.more)
 }
 
 // tokenLeast: a token is renewed 30 s before its end; one that lasts less is renewed before each call.

@@ -71,13 +71,13 @@ func (f *facts) judgeSegments(p Patient) []Check {
 }
 
 // judgeHosts compares the registered names with Nova's, and says who is down, disabled, or left out.
-func (f *facts) judgeHosts() []Check {
+func (f *facts) judgeHosts(p Patient) []Check {
 	if !f.hosts.good() || !f.services.good() {
 		return nil
 	}
 	computes := f.computes()
 	var out []Check
-	var down, forced, disabled, ours, kept []string
+	var down, forced, disabled, ours, kept, gone []string
 	good := 0
 	for _, h := range f.hosts.value {
 		svc, known := computes[h.Name]
@@ -99,6 +99,13 @@ func (f *facts) judgeHosts() []Check {
 			good++
 		}
 	}
+	for name, svc := range computes {
+		registered := slices.ContainsFunc(f.hosts.value, func(h ha.Host) bool { return h.Name == name })
+		if !registered && svc.ForcedDown && svc.DisabledReason == p.Rules.DisableReason {
+			gone = append(gone, name)
+		}
+	}
+	slices.Sort(gone)
 	add := func(of string, names []string, do, text string) {
 		if len(names) > 0 {
 			out = append(out, subject{CheckHosts, of}.warn(do, "%s: %s", text, named(names)))
@@ -106,6 +113,8 @@ func (f *facts) judgeHosts() []Check {
 	}
 	add("down", down, "look at them, and at nova-compute there", "down in Nova: they count for the brake, and take no instances")
 	add("forced down", forced, "salvor takes its own back when the host returns; somebody else's: openstack compute service set --up HOST nova-compute", "forced down in Nova: they take no instances")
+	add("deleted", gone, "if they are scrapped: openstack compute service delete SERVICE; if they are to be used: start them, or openstack compute service set --up HOST nova-compute",
+		"forced down in Nova by salvor, and deleted from salvor since: it looks each minute whether they are back, and takes that back then")
 	add("disabled", disabled, "openstack compute service set --enable HOST nova-compute", "disabled in Nova: they take no instances")
 	add("disabled by salvor", ours, lookAtStorage("HOST"), "disabled in Nova by salvor, for their storage: they take no instances until their episodes are cleared")
 	add("on maintenance", kept, "look at the host; when it is over: salvor host update HOST --on-maintenance=false",

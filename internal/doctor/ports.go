@@ -70,6 +70,7 @@ type Patient struct {
 type Rules struct {
 	BrakePercent   int
 	AddToAggregate bool
+	DisableReason  string        // of a host that a recovery has forced down
 	WaitEvacuation time.Duration // how long an order is waited for
 	SkipAPI        bool          // nobody looks for the API in the catalog
 }

@@ -172,6 +172,11 @@ func TestRules(t *testing.T) {
 			warn, CheckSegments, "whether the brake would hold the next death is not known: ", "ask again"},
 		{"down", func(f *facts, _ *Patient) { f.services.value[2].Up = false }, warn, CheckHosts, "down in Nova", "look at them"},
 		{"forced down", func(f *facts, _ *Patient) { f.services.value[2].ForcedDown = true }, warn, CheckHosts, "forced down", "--up"},
+		{"deleted while it was forced down", func(f *facts, p *Patient) {
+			svc := &f.services.value[2]
+			p.Rules.DisableReason = "host failed"
+			svc.Host, svc.ForcedDown, svc.Enabled, svc.DisabledReason = "cmp-09", true, false, "host failed"
+		}, warn, CheckHosts, "deleted from salvor since: it looks each minute whether they are back, and takes that back then: cmp-09", "openstack compute service delete"},
 		{"disabled", func(f *facts, _ *Patient) { f.services.value[2].Enabled = false }, warn, CheckHosts, "disabled in Nova", "--enable"},
 		{"disabled by salvor", func(f *facts, _ *Patient) {
 			f.services.value[2].Enabled, f.services.value[2].DisabledReason = false, "salvor: the host's storage failed"

@@ -13,7 +13,7 @@ const (
 	AlarmFlapping         Alarm = "flapping"           // a host fails again and again, and is not given back any more
 	AlarmForceDownRefused Alarm = "force_down_refused" // Nova does not take forced_down
 	AlarmHeardInRecovery  Alarm = "heard_in_recovery"  // the host is heard while it is recovered
-	AlarmLeftInNova       Alarm = "left_in_nova"       // a host was deleted from salvor while it held something of it in Nova
+	AlarmLeftInNova       Alarm = "left_in_nova"       // a host was deleted from salvor, and is left disabled in Nova
 	AlarmLiveMigration    Alarm = "live_migration"     // an instance may run on the target of a live migration
 	AlarmNotStarted       Alarm = "not_started"        // an instance was left stopped on a host that returned
 	AlarmOldCopies        Alarm = "old_copies"         // a returned host stays forced down: old copies may run

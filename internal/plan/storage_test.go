@@ -158,7 +158,7 @@ func TestStorageOfADeletedHost(t *testing.T) {
 		case ha.DropClaim:
 			drops++
 		case ha.Write:
-			if c.Entry.Kind == ha.EntryAlarm && strings.Contains(c.Entry.Text, "leaves in Nova: disabled ("+plan.StorageReason+")") {
+			if c.Entry.Kind == ha.EntryAlarm && strings.Contains(c.Entry.Text, "leaves it disabled in Nova ("+plan.StorageReason+")") {
 				told++
 			}
 		}

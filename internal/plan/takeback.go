@@ -12,10 +12,13 @@ import (
 const takeBackEvery = time.Minute
 
 // TakeBack is the plan of a host's take-back: it lives as long as salvor holds forced_down or disabled of a host recovery on
-// it. It has no notification.
+// it, whether the host still is salvor's or was deleted. It has no notification.
 func TakeBack(v View) Decision {
 	t := begin(v)
 	t.rec.Step = ha.StepWatch
+	if t.Unit.HostDeleted {
+		t.outlive()
+	}
 	for _, o := range t.Results {
 		t.tookBack(o)
 	}
@@ -27,6 +30,9 @@ func TakeBack(v View) Decision {
 func (t *turn) takeBack() {
 	forced, isForced := t.claim(t.Unit.HostUUID, ha.WhatForcedDown, ha.ReasonRecovery)
 	disabled, isDisabled := t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonRecovery)
+	if t.Unit.HostDeleted && !isDisabled { // no report will end it: it is told with the rest
+		disabled, isDisabled = t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonProcess)
+	}
 	_, kept := t.claim(t.Unit.HostUUID, ha.WhatMaintenance, ha.ReasonRecovery)
 	kept = kept && t.Rules.AutoReturn // it is ours to end
 	switch {
@@ -39,9 +45,6 @@ func (t *turn) takeBack() {
 		t.park = 5 * time.Second
 		return
 	case len(t.acting) > 0:
-		return
-	case t.Unit.HostDeleted:
-		t.takeBackOfDeleted()
 		return
 	}
 	if t.Facts.Services.At.IsZero() {
@@ -66,6 +69,13 @@ func (t *turn) takeBack() {
 		if t.act(ha.Act{Key: serviceKey(svc.Host), Kind: ha.ActService, Host: svc.Host, ServiceID: svc.ID, ForcedDown: ptr(false)}) {
 			t.log("", "host %s is back (%s): taking forced_down back", svc.Host, how)
 		}
+		return
+	}
+	if t.Unit.HostDeleted && !isForced {
+		t.tellStale()
+		t.dropStale()
+		t.leaveToOperator(svc, ha.ReasonRecovery, ha.ReasonProcess)
+		t.ended = true
 		return
 	}
 	if t.Rules.AutoReturn && !isForced && t.healthy(svc) && !t.flaps() {

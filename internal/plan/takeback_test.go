@@ -123,45 +123,112 @@ func TestTakeBackTellsOfOrdersInTheQueue(t *testing.T) {
 	})
 }
 
-// A host that was deleted from salvor: its take-back ends, and tells what is left in Nova; nothing is changed there.
+// deletedAway is the take-back of a host that was deleted from salvor while it was dead.
+func deletedAway(t rapid.TB) *world {
+	w := away(t)
+	w.unit.HostDeleted, w.unit.Peers = true, nil
+	return w
+}
+
+// What salvor changed in Nova outlasts the host's row: its take-back goes on, by the same rules, and tells what stays disabled.
 func TestTakeBackOfADeletedHost(t *testing.T) {
+	const told = "host compute-1 was deleted from salvor, which leaves it disabled in Nova (salvor: host failed). If it is in service again: " +
+		"openstack compute service set --enable compute-1 nova-compute"
 	for name, c := range map[string]struct {
 		set  func(*world)
-		left string // "": nothing
+		acts []string
+		left string // in Nova, and told
 	}{
-		"away": {func(w *world) {}, "forced_down, disabled (salvor: host failed). If it is in service again: openstack compute service set --up compute-1 nova-compute; " +
-			"openstack compute service set --enable compute-1 nova-compute"},
-		"alive again":      {func(w *world) { w.live(failedHost) }, "forced_down, disabled (salvor: host failed)"},
-		"up, and disabled": {func(w *world) { w.service(failedHost).ForcedDown = false }, "leaves in Nova: disabled (salvor: host failed). If"},
-		"as somebody else wants it": {func(w *world) {
+		"heard again":                      {func(w *world) { w.live(failedHost) }, []string{"service compute-1 up"}, told},
+		"heard again, much later":          {func(w *world) { w.at(5*time.Hour, func() { w.live(failedHost) }) }, []string{"service compute-1 up"}, told},
+		"reported STARTED before":          {func(w *world) { w.live(failedHost); w.reportStarted() }, []string{"service compute-1 up"}, told},
+		"its maintenance was ended before": {func(w *world) { w.unit.Host.OnMaintenance = false }, []string{"service compute-1 up"}, told},
+		"cleared by somebody":              {func(w *world) { w.service(failedHost).ForcedDown = false }, nil, told},
+		"up and enabled by somebody":       {func(w *world) { w.service(failedHost).ForcedDown, w.service(failedHost).Enabled = false, true }, nil, ""},
+		"disabled by somebody else": {func(w *world) {
 			w.service(failedHost).ForcedDown, w.service(failedHost).DisabledReason = false, "new kernel"
-		}, ""},
-		"with orders in its queue": {func(w *world) {
-			w.services[2].ForcedDown, w.services[2].Enabled = false, true
-			w.unit.Claims = append(w.unit.Claims, ha.Claim{HostUUID: w.unit.HostUUID, What: ha.WhatOrder, Reason: ha.ReasonRecovery, Detail: "i1"})
-		}, "evacuate orders in its queue (i1). If it is in service again: rabbitmqctl purge_queue"},
+		}, nil, ""},
+		"forced down by somebody before us": {func(w *world) { w.unit.Claims[0].Prior = "true"; w.reportStarted() }, nil, told},
+		"not given back by auto_return":     {func(w *world) { w.rules.AutoReturn = true; w.live(failedHost) }, []string{"service compute-1 up"}, told},
+		"only disabled":                     {func(w *world) { w.service(failedHost).ForcedDown, w.unit.Claims = false, w.unit.Claims[1:] }, nil, told},
+		"disabled for its process": {func(w *world) {
+			w.service(failedHost).ForcedDown, w.service(failedHost).DisabledReason = false, w.rules.ProcessReason
+			w.unit.Claims = []ha.Claim{{HostUUID: w.unit.HostUUID, What: ha.WhatDisabled, Reason: ha.ReasonProcess, Detail: w.rules.ProcessReason}}
+		}, nil, "leaves it disabled in Nova (salvor: process failed)"},
 		"gone from Nova": {func(w *world) {
 			w.services = slices.DeleteFunc(w.services, func(s ha.Service) bool { return s.Host == failedHost })
-		}, ""},
+		}, nil, ""},
+		"registered anew": {func(w *world) { w.unit.Claims = w.unit.Claims[2:] }, nil, ""}, // which took the claims along
 		"Nova is away at first": {func(w *world) {
 			w.away = broken()
-			w.at(10*time.Minute, func() { w.away = nil })
-		}, "forced_down, disabled"},
+			w.at(10*time.Minute, func() { w.away = nil; w.live(failedHost) })
+		}, []string{"service compute-1 up"}, told},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := away(t)
-			w.unit.HostDeleted, w.unit.Peers = true, nil
+			w := deletedAway(t)
 			c.set(w)
-			w.toEnd(12 * time.Minute)
-			w.acts()
+			w.toEnd(6 * time.Hour)
+			w.acts(c.acts...)
 			alarms := 0
 			if c.left != "" {
 				alarms = 1
 			}
-			if w.wrote(ha.EntryAlarm, "") != alarms || w.wrote(ha.EntryAlarm, c.left) != alarms || w.claims() != "" {
-				t.Errorf("claims %s\n%s", w.claims(), w.story())
+			if w.wrote(ha.EntryAlarm, "") != alarms || w.wrote(ha.EntryAlarm, c.left) != alarms {
+				t.Errorf("want %d alarms: %s\n%s", alarms, c.left, w.story())
+			}
+			if has := w.claims() != ""; has != (c.left != "") || strings.Contains(w.claims(), "forced_down") || strings.Contains(w.claims(), "maintenance") {
+				t.Errorf("claims %s", w.claims()) // what is left is a claim, which a host that is registered anew has
+			}
+			if w.unit.Host.OnMaintenance != (name != "its maintenance was ended before") {
+				t.Error("the row of a deleted host was changed")
 			}
 		})
+	}
+}
+
+// A deleted host that stays dead costs what a live one does, and its claims stay.
+func TestTakeBackOfADeletedHostParks(t *testing.T) {
+	w := deletedAway(t)
+	w.run(time.Hour)
+	if n := w.looked["services"]; n > 60*8 || w.last.Park != time.Minute || w.ended {
+		t.Errorf("%d looks in an hour, parks for %s, ended %v", n, w.last.Park, w.ended)
+	}
+	w.acts()
+	if w.claims() != "compute-1 disabled recovery enabled, compute-1 forced_down recovery false" || w.wrote(ha.EntryAlarm, "") != 0 {
+		t.Errorf("claims %s\n%s", w.claims(), w.story())
+	}
+}
+
+// Nova refuses while its records remain, of a deleted host too; orders in its queue are told of.
+func TestTakeBackOfADeletedHostIsRetried(t *testing.T) {
+	w := deletedAway(t)
+	w.unit.Claims = append(w.unit.Claims, ha.Claim{HostUUID: w.unit.HostUUID, What: ha.WhatOrder, Reason: ha.ReasonRecovery, Detail: "i1"})
+	w.script = func(ha.Act) *reply {
+		if w.now.Sub(w.start) < time.Hour {
+			return &reply{err: refused(400, "records remain")}
+		}
+		return nil
+	}
+	w.live(failedHost)
+	w.toEnd(2 * time.Hour)
+	if w.service(failedHost).ForcedDown || w.claims() != "compute-1 disabled recovery enabled" {
+		t.Errorf("claims %s\n%s", w.claims(), w.story())
+	}
+	for _, told := range []string{"old copies may run", "purge_queue -p VHOST compute.compute-1); else look where these instances run: i1", "leaves it disabled"} {
+		if w.wrote(ha.EntryAlarm, told) != 1 {
+			t.Errorf("not told: %s\n%s", told, w.story())
+		}
+	}
+}
+
+// One that was kept away for flapping is held at no gate any more: nobody could open it.
+func TestTakeBackOfADeletedHostThatFlapped(t *testing.T) {
+	w := deletedAway(t)
+	w.rules.AutoReturn = true
+	w.unit.HeldAt, w.unit.HeldWhy = ha.GateFlapping, "it has failed 9 times"
+	w.run(time.Minute)
+	if w.unit.HeldAt != "" {
+		t.Errorf("held at %s", w.unit.HeldAt)
 	}
 }
 

@@ -70,10 +70,38 @@ func dropClaim(ctx context.Context, tx bun.Tx, c ha.DropClaim) error {
 	return err
 }
 
-// inheritQuery finds what recoveries and process failures still hold in Nova under the name of hosts that were deleted.
+// heldQuery finds what recoveries and process failures hold in Nova of some hosts; inheritQuery that of hosts of a name that were deleted.
 // Indexes: uniq_host0name0deleted, uniq_claims0what.
-const inheritQuery = `SELECT c.* FROM hosts AS h JOIN claims AS c ON c.host_uuid = h.uuid AND c.reason IN ('recovery', 'process')
- AND c.what IN ('forced_down', 'disabled', 'order') WHERE h.name = ? AND h.deleted <> 0 ORDER BY c.id`
+const (
+	heldQuery = `SELECT c.* FROM hosts AS h JOIN claims AS c ON c.host_uuid = h.uuid AND c.reason IN ('recovery', 'process')
+ AND c.what IN ('forced_down', 'disabled', 'order') WHERE h.`
+	inheritQuery = heldQuery + "name = ? AND h.deleted <> 0 ORDER BY c.id"
+)
+
+// takeBacksOf are the hosts that the claims are on, and the keys of their take-backs.
+func takeBacksOf(rows []claimRow) (hosts, keys []string) {
+	for _, c := range rows {
+		if !slices.Contains(hosts, c.HostUUID) {
+			hosts, keys = append(hosts, c.HostUUID), append(keys, ha.UnitTakeBack.Key(c.HostUUID))
+		}
+	}
+	return hosts, keys
+}
+
+// leaveBehind has what salvor holds in Nova of the hosts that are about to be deleted taken back, or told, by take-backs that outlast them.
+func (s *Store) leaveBehind(ctx context.Context, tx bun.Tx, segment, which string, arg any) error {
+	var rows []claimRow
+	if err := tx.NewRaw(heldQuery+which, arg).Scan(ctx, &rows); err != nil || len(rows) == 0 {
+		return err
+	}
+	hosts, keys := takeBacksOf(rows)
+	for i, h := range hosts {
+		if err := s.startUnit(ctx, tx, ha.Work{Kind: ha.UnitTakeBack, Key: keys[i], HostUUID: h, SegmentUUID: segment}); err != nil {
+			return err
+		}
+	}
+	return s.signal(ctx, tx, keys...)
+}
 
 // inherit hands what salvor holds of a deleted host on to h, which was registered under its name, and has it taken back: else the next
 // recovery would find it in Nova, and take it for somebody else's. A process's is taken back when that is reported STARTED.
@@ -82,12 +110,7 @@ func (s *Store) inherit(ctx context.Context, tx bun.Tx, h ha.Host, now time.Time
 	if err := tx.NewRaw(inheritQuery, h.Name).Scan(ctx, &rows); err != nil || len(rows) == 0 {
 		return err
 	}
-	var before []string
-	for _, c := range rows {
-		if key := ha.UnitTakeBack.Key(c.HostUUID); !slices.Contains(before, key) {
-			before = append(before, key)
-		}
-	}
+	_, before := takeBacksOf(rows)
 	if err := s.signal(ctx, tx, before...); err != nil { // they would tell of what they hold no more
 		return err
 	}

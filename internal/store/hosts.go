@@ -182,6 +182,11 @@ func (s *Store) UpdateHost(ctx context.Context, segment, uuid string, p ha.HostP
 			h.Reserved, h.OnMaintenance, literal(second), row.ID); err != nil {
 			return err
 		}
+		if h.Name != before.Name {
+			if err := s.inherit(ctx, tx, h, now); err != nil {
+				return err
+			}
+		}
 		switch {
 		case h.OnMaintenance == before.OnMaintenance:
 		case h.OnMaintenance:
@@ -220,7 +225,7 @@ func (s *Store) clearMaintenance(ctx context.Context, tx bun.Tx, h ha.Host) erro
 	return s.signal(ctx, tx, ha.UnitTakeBack.Key(h.UUID))
 }
 
-// DeleteHost soft-deletes a live host that is not in use.
+// DeleteHost soft-deletes a live host that is not in use. What salvor holds of it in Nova is taken back all the same.
 func (s *Store) DeleteHost(ctx context.Context, segment, uuid string) error {
 	err := s.write(ctx, "deleting a host", func(ctx context.Context, tx bun.Tx) error {
 		row, err := s.touchHost(ctx, tx, segment, uuid)
@@ -230,11 +235,7 @@ func (s *Store) DeleteHost(ctx context.Context, segment, uuid string) error {
 		if err := s.hostUnused(ctx, tx, row); err != nil {
 			return err
 		}
-		claims, err := claimsOf(ctx, tx, uuid)
-		if err == nil {
-			err = rules.Deletable(row.host(), claims)
-		}
-		if err != nil {
+		if err := s.leaveBehind(ctx, tx, segment, "uuid = ?", uuid); err != nil {
 			return err
 		}
 		now, err := s.clock(ctx, tx)

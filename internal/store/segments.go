@@ -174,6 +174,9 @@ func (s *Store) DeleteSegment(ctx context.Context, uuid string) error {
 		if err := s.segmentUnused(ctx, tx, uuid); err != nil {
 			return err
 		}
+		if err := s.leaveBehind(ctx, tx, uuid, "failover_segment_id = ? AND h.deleted = 0", uuid); err != nil {
+			return err
+		}
 		now, err := s.clock(ctx, tx)
 		if err != nil {
 			return err

@@ -419,3 +419,56 @@ func TestF045OnlyTheFailedHostIsChanged(t *testing.T) {
 		}
 	})
 }
+
+// Who scraps a dead hypervisor takes it out of salvor, or its whole segment, as with Masakari. What salvor changed in Nova is taken back
+// all the same when the host is back one day, and what stays is told; while it is dead it costs a look a minute.
+func TestADeletedHostIsTakenBack(t *testing.T) {
+	for name, remove := range map[string]func(*scene) error{
+		"alone":            func(s *scene) error { return s.salvor.DeleteHost(s.ctx, s.segment, s.hosts["host-1"]) },
+		"with its segment": func(s *scene) error { return s.salvor.DeleteSegment(s.ctx, s.segment) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, cast{}, func(s *scene) {
+				s.instances("host-1", 1, ofHA())
+				s.dies("host-1")
+				s.becomes(s.down("host-1"), ha.StatusFinished, "1 of 1", time.Minute)
+				s.must(remove(s))
+				before := len(s.calls(func(sim.Call) bool { return true }))
+				s.pass(24 * time.Hour)
+				if n := len(s.calls(func(sim.Call) bool { return true })) - before; n > 24*60*2 || !s.service("host-1").ForcedDown {
+					t.Errorf("%d calls in a day, forced down %v", n, s.service("host-1").ForcedDown)
+				}
+				s.returns("host-1")
+				s.until("forced_down is taken back", 10*time.Minute, func() bool { return !s.service("host-1").ForcedDown })
+				s.pass(time.Minute)
+				if !s.service("host-1").Disabled || !s.alarmed("openstack compute service set --enable host-1 nova-compute") {
+					t.Error("what stays disabled was not told")
+				}
+				before = len(s.calls(func(sim.Call) bool { return true }))
+				s.pass(time.Hour)
+				if n := len(s.calls(func(sim.Call) bool { return true })) - before; n > 0 {
+					t.Errorf("%d calls after the end", n)
+				}
+			})
+		})
+	}
+}
+
+// A dead host that was deleted and is registered again, an hour later: it is salvor's as before, and its next death is recovered.
+func TestADeletedHostIsRegisteredAgain(t *testing.T) {
+	play(t, cast{rules: func(r *plan.Rules) { r.AutoReturn = true }}, func(s *scene) {
+		s.instances("host-1", 1, ofHA())
+		s.dies("host-1")
+		s.becomes(s.down("host-1"), ha.StatusFinished, "1 of 1", time.Minute)
+		s.must(s.salvor.DeleteHost(s.ctx, s.segment, s.hosts["host-1"]))
+		s.pass(time.Hour)
+		s.host("host-1", false)
+		s.returns("host-1")
+		s.until("it is back in service", 20*time.Minute, func() bool { return !s.service("host-1").ForcedDown && !s.service("host-1").Disabled })
+		id := s.instances("host-1", 1, ofHA())[0]
+		s.dies("host-1")
+		s.becomes(s.down("host-1"), ha.StatusFinished, "1 of 1", time.Minute)
+		s.arrived(id, "host-1", ha.VMActive)
+		s.harmless()
+	})
+}

@@ -76,7 +76,7 @@ func (w *world) strike() {
 // kill takes a living host down and has its death reported, at once or later, once or many times.
 func (w *world) kill() {
 	host := hostName(w.rng.IntN(hosts))
-	if _, is := w.dead[host]; is {
+	if _, is := w.dead[host]; is || w.back != nil && w.back.scrapped[host] {
 		return
 	}
 	w.mu.Lock()

@@ -22,11 +22,12 @@ import (
 // who cancel, hold, release, retry and confirm, and who change flags themselves. In the end every host comes back, and what salvor
 // changed must be as it was before, exactly; what others changed must be as they left it (invariants I5 and I9).
 type wayBack struct {
-	rng     *rand.Rand
-	auto    bool // auto_return
-	prior   map[string]flags
-	upkeep  map[string]bool // hosts on an operator's maintenance
-	stopped map[string]bool // hosts whose nova-compute is dead
+	rng      *rand.Rand
+	auto     bool // auto_return
+	prior    map[string]flags
+	upkeep   map[string]bool // hosts on an operator's maintenance
+	stopped  map[string]bool // hosts whose nova-compute is dead
+	scrapped map[string]bool // hosts that are not registered any more
 }
 
 // flags are what Nova shows of a compute service, but for its heartbeats.
@@ -43,7 +44,7 @@ const healthyDelay = time.Minute
 
 // startBack readies a world that build has made: spares are off, as Masakari's users keep them, and one host is an operator's.
 func (w *world) startBack() {
-	b := &wayBack{rng: rand.New(rand.NewPCG(w.seed, 7)), prior: map[string]flags{}, upkeep: map[string]bool{}, stopped: map[string]bool{}}
+	b := &wayBack{rng: rand.New(rand.NewPCG(w.seed, 7)), prior: map[string]flags{}, upkeep: map[string]bool{}, stopped: map[string]bool{}, scrapped: map[string]bool{}}
 	b.auto = b.rng.IntN(2) == 0
 	w.back = b
 	for name, id := range w.hostID {
@@ -93,8 +94,8 @@ func (w *world) errand() {
 	w.mu.Lock()
 	_, dead := w.dead[host]
 	w.mu.Unlock()
-	switch kind := b.rng.IntN(12); {
-	case kind < 3 && !dead:
+	switch kind := b.rng.IntN(14); {
+	case kind < 3 && !dead && !b.scrapped[host]:
 		w.processDies(host)
 	case kind < 5:
 		w.processReturns()
@@ -104,6 +105,8 @@ func (w *world) errand() {
 		w.operatorActs()
 	case kind < 11:
 		w.confirmOff(host)
+	case kind < 13:
+		w.scrap(host)
 	case !dead && w.service(host) == w.unclaimed(host):
 		w.operatorChanges(host)
 	}
@@ -251,6 +254,7 @@ func (w *world) operatorChanges(host string) {
 
 // comeBack brings every host back, waits, and judges.
 func (w *world) comeBack() {
+	w.scrapSome()
 	for h := range hosts { // Nova cleans up what was evacuated only when nova-compute starts
 		_ = w.cloud.KillCompute(hostName(h))
 		w.starts(hostName(h))
@@ -279,8 +283,17 @@ func (w *world) comeBack() {
 			w.violated("I9", "%s has been back for minutes and is still forced down", s.Host)
 		}
 	}
-	for h := range hosts { // an operator gives back what auto_return does not
+	w.pause(61 * time.Second) // of whose forced_down is gone, the rest is told within a minute
+	for h := range hosts {    // an operator gives back what auto_return does not
 		host := hostName(h)
+		no := false
+		if w.back.scrapped[host] {
+			w.toldOfLeft(host)
+			if s := w.service(host); s.Disabled && strings.HasPrefix(s.DisabledReason, "salvor") {
+				_, _, _ = w.cloud.UpdateService(sim.Masakari(), s.ID, sim.ServicePatch{Disabled: &no})
+			}
+			continue
+		}
 		row, err := w.store.Host(w.ctx, w.segment, w.hostID[host])
 		if err != nil {
 			w.t.Fatal(err)
@@ -288,7 +301,6 @@ func (w *world) comeBack() {
 		if w.back.upkeep[host] && !row.OnMaintenance {
 			w.violated("I9", "the maintenance that an operator had put on %s is gone", host)
 		}
-		no := false
 		if row.OnMaintenance && !w.back.upkeep[host] {
 			if _, err := w.store.UpdateHost(w.ctx, w.segment, row.UUID, ha.HostPatch{OnMaintenance: &no}); err != nil {
 				w.violated("I9", "nobody can end the maintenance of %s: %v", host, err)
@@ -332,6 +344,9 @@ func (w *world) awaitFlags(most time.Duration, is func(sim.Service) bool) {
 // expected is how a host's service must be in the end: as before, but for a spare that is in use.
 func (w *world) expected(host string) flags {
 	f := w.back.prior[host]
+	if w.back.scrapped[host] {
+		return f
+	}
 	row, err := w.store.Host(w.ctx, w.segment, w.hostID[host])
 	if err != nil {
 		w.t.Fatal(err)
@@ -345,10 +360,15 @@ func (w *world) expected(host string) flags {
 	return f
 }
 
-// holds reports whether salvor still claims something on the host that is to be taken back.
+// holds reports whether salvor still claims something on the host that is to be taken back. What is left disabled of one that was deleted
+// is claimed for the case that it is registered again.
 func (w *world) holds(host string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.back.scrapped[host] {
+		_, has := w.claims[host+" forced_down recovery"]
+		return has
+	}
 	for _, what := range []string{"forced_down recovery", "disabled recovery", "disabled process"} {
 		if _, has := w.claims[host+" "+what]; has {
 			return true
@@ -366,6 +386,9 @@ func (w *world) asBefore() {
 		}
 		if w.holds(host) {
 			w.violated("I9", "in the end salvor still claims something on %s", host)
+		}
+		if w.back.scrapped[host] {
+			continue
 		}
 		row, err := w.store.Host(w.ctx, w.segment, w.hostID[host])
 		if err != nil {

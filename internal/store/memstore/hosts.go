@@ -95,18 +95,26 @@ func (s *Store) CreateHost(ctx context.Context, h ha.Host) (made ha.Host, err er
 	return made, s.told(nil)
 }
 
-// inherit hands what recoveries and process failures still hold of deleted hosts of that name on to h.
-func (t *tx) inherit(h ha.Host) {
-	var held []ha.Claim
+// held is what recoveries and process failures hold in Nova of some hosts.
+func (t *tx) held(of func(*host) bool) (held []ha.Claim) {
 	for _, c := range t.claims {
-		if of := t.hosts[c.HostUUID]; of != nil && of.deletedAt != nil && of.Name == h.Name && (c.Reason == ha.ReasonRecovery || c.Reason == ha.ReasonProcess) &&
+		if h := t.hosts[c.HostUUID]; h != nil && of(h) && (c.Reason == ha.ReasonRecovery || c.Reason == ha.ReasonProcess) &&
 			(c.What == ha.WhatForcedDown || c.What == ha.WhatDisabled || c.What == ha.WhatOrder) {
 			held = append(held, *c)
 		}
 	}
 	slices.SortFunc(held, func(a, b ha.Claim) int { return cmp.Compare(a.ID, b.ID) })
+	return held
+}
+
+func (t *tx) startTakeBack(h ha.Host) {
+	t.startUnit(ha.Work{Kind: ha.UnitTakeBack, Key: ha.UnitTakeBack.Key(h.UUID), HostUUID: h.UUID, SegmentUUID: h.SegmentUUID})
+}
+
+// inherit hands what recoveries and process failures still hold of deleted hosts of that name on to h.
+func (t *tx) inherit(h ha.Host) {
 	takeBack := false
-	for _, c := range held {
+	for _, c := range t.held(func(of *host) bool { return of.deletedAt != nil && of.Name == h.Name }) {
 		t.signal(ha.UnitTakeBack.Key(c.HostUUID))
 		t.dropClaim(ha.DropClaim{HostUUID: c.HostUUID, What: c.What, Reason: c.Reason, Detail: c.Detail})
 		c.HostUUID = h.UUID
@@ -114,7 +122,7 @@ func (t *tx) inherit(h ha.Host) {
 		takeBack = takeBack || c.Reason == ha.ReasonRecovery
 	}
 	if takeBack {
-		t.startUnit(ha.Work{Kind: ha.UnitTakeBack, Key: ha.UnitTakeBack.Key(h.UUID), HostUUID: h.UUID, SegmentUUID: h.SegmentUUID})
+		t.startTakeBack(h)
 	}
 }
 
@@ -148,6 +156,9 @@ func (s *Store) UpdateHost(ctx context.Context, segment, uuid string, p ha.HostP
 		delete(t.hostNames, rules.Fold(before.Name))
 		t.hostNames[name] = row
 		row.Host = h
+		if h.Name != before.Name {
+			t.inherit(h)
+		}
 		switch {
 		case h.OnMaintenance == before.OnMaintenance:
 		case h.OnMaintenance:
@@ -184,7 +195,7 @@ func (t *tx) clearMaintenance(h ha.Host) {
 		}
 	}
 	if rest {
-		t.startUnit(ha.Work{Kind: ha.UnitTakeBack, Key: ha.UnitTakeBack.Key(h.UUID), HostUUID: h.UUID, SegmentUUID: h.SegmentUUID})
+		t.startTakeBack(h)
 	}
 	t.signal(ha.UnitTakeBack.Key(h.UUID))
 }
@@ -197,9 +208,6 @@ func (s *Store) DeleteHost(ctx context.Context, segment, uuid string) error {
 			return err
 		}
 		if err := t.hostUnused(row); err != nil {
-			return err
-		}
-		if err := rules.Deletable(row.Host, t.claimsOf(uuid)); err != nil {
 			return err
 		}
 		t.touchSegment(segment)

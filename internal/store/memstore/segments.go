@@ -145,10 +145,16 @@ func (s *Store) DeleteSegment(ctx context.Context, uuid string) error {
 	return s.told(err)
 }
 
+// deleteHost deletes a host, if that has not been done; what salvor holds of it in Nova is taken back, or told, by its take-back.
 func (t *tx) deleteHost(h *host) {
-	if h.deletedAt == nil {
-		h.deletedAt = second(t.now)
-		delete(t.hostNames, rules.Fold(h.Name))
+	if h.deletedAt != nil {
+		return
+	}
+	h.deletedAt = second(t.now)
+	delete(t.hostNames, rules.Fold(h.Name))
+	if len(t.held(func(of *host) bool { return of == h })) > 0 {
+		t.startTakeBack(h.Host)
+		t.signal(ha.UnitTakeBack.Key(h.UUID))
 	}
 }
 

@@ -119,7 +119,7 @@ func KeyTaken(notification string) error {
 	return &ha.ConflictError{Text: fmt.Sprintf("Notification %s cannot be retried: another recovery of the same host or instance is active.", notification)}
 }
 
-// HostGone is the refusal of a retry for a host that was deleted: what a recovery changes in Nova would be nobody's to take back.
+// HostGone is the refusal of a retry for a host that was deleted: reports of it are refused, too.
 func HostGone(notification string) error {
 	return &ha.ConflictError{Text: fmt.Sprintf("Notification %s cannot be retried: its host was deleted from salvor. "+
 		"Register the host again; if it is dead: salvor host confirm-off HOST --reason WHY.", notification)}

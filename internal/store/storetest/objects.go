@@ -234,12 +234,14 @@ func hostMaintenance(f *fixture) {
 	if b := f.commit(l); b.Signal == before {
 		f.Fatal("clearing maintenance did not signal the take-back")
 	}
-	// While salvor holds forced_down, the host keeps its name and its place: by them it is taken back (invariant I9).
+	// While salvor holds forced_down, the host keeps its name: by that it is taken back (invariant I9). It may be deleted.
 	_, err = f.UpdateHost(f.ctx, h.SegmentUUID, h.UUID, ha.HostPatch{Name: ptr("another-name")})
 	fails[*ha.ConflictError](f, err)
-	fails[*ha.ConflictError](f, f.DeleteHost(f.ctx, h.SegmentUUID, h.UUID))
-	f.commit(l, ha.DropClaim{HostUUID: h.UUID, What: ha.WhatForcedDown, Reason: ha.ReasonRecovery})
+	before = f.load(l).Signal
 	f.must(f.DeleteHost(f.ctx, h.SegmentUUID, h.UUID))
+	if u := f.load(l); u.Signal == before || !u.HostDeleted || len(u.Claims) == 0 {
+		f.Fatalf("the take-back of the deleted host: %+v", u)
+	}
 }
 
 func unknown(f *fixture) {

@@ -76,7 +76,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 		{"AdmitOnce", admitOnce}, {"AdmitAgain", admitAgain}, {"AdmitWhileDeleted", admitWhileDeleted},
 		{"PollFresh", pollFresh}, {"PollUnits", pollUnits}, {"Engines", engines},
 		{"ClaimFresh", claimFresh}, {"Beats", beats}, {"ClaimRace", claimRace}, {"TakeoverRace", takeoverRace}, {"Fence", fence}, {"FenceRace", fenceRace},
-		{"Beat", beat}, {"UnitIsWhole", unitIsWhole}, {"UnitOfDeleted", unitOfDeleted}, {"RegisteredAgain", registeredAgain}, {"SpareAgain", spareAgain}, {"Peers", peers}, {"Others", others}, {"Earlier", earlier},
+		{"Beat", beat}, {"UnitIsWhole", unitIsWhole}, {"UnitOfDeleted", unitOfDeleted}, {"DeletedWithClaims", deletedWithClaims}, {"RegisteredAgain", registeredAgain}, {"RenamedToDeleted", renamedToDeleted}, {"SpareAgain", spareAgain}, {"Peers", peers}, {"Others", others}, {"Earlier", earlier},
 		{"SetNotification", setNotification}, {"Moves", moves}, {"PlannedMoves", plannedMoves}, {"MoveFields", moveFields}, {"RecoveryFields", recoveryFields},
 		{"Journal", journal}, {"Claims", claims}, {"SetHost", setHost}, {"Adopt", adopt}, {"EndUnit", endUnit}, {"Park", park},
 		{"StartUnit", startUnit}, {"TouchSegment", touchSegment}, {"GiveWay", giveWay}, {"GiveWayRace", giveWayRace},

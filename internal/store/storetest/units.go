@@ -93,6 +93,58 @@ func unitOfDeleted(f *fixture) {
 	}
 }
 
+// deletedWithClaims: a host is deleted, alone or with its segment, whatever salvor holds of it in Nova; its take-back goes on, or begins, at once.
+func deletedWithClaims(f *fixture) {
+	held := ha.Claim{What: ha.WhatForcedDown, Reason: ha.ReasonRecovery}
+	process := ha.Claim{What: ha.WhatDisabled, Reason: ha.ReasonProcess, Detail: "process failed"}
+	for name, c := range map[string]struct {
+		claim   ha.Claim
+		unit    bool // its recovery has started one
+		segment bool
+		want    int // take-backs afterwards
+	}{
+		"forced down":                   {held, true, false, 1},
+		"forced down, with its segment": {held, true, true, 1},
+		"disabled for a process":        {process, false, false, 1},
+		"disabled, with its segment":    {process, false, true, 1},
+		"on maintenance":                {ha.Claim{What: ha.WhatMaintenance, Reason: ha.ReasonRecovery}, false, false, 0},
+		"storage's":                     {ha.Claim{What: ha.WhatDisabled, Reason: ha.ReasonStorage, Detail: "x"}, false, true, 0},
+	} {
+		h, n, l := f.incident()
+		f.load(l)
+		c.claim.HostUUID = h.UUID
+		f.commit(l, ha.PutClaim{Claim: c.claim})
+		if c.unit {
+			f.commit(l, ha.StartUnit{Kind: ha.UnitTakeBack, HostUUID: h.UUID, SegmentUUID: h.SegmentUUID})
+		}
+		f.end(l, n, ha.StatusFinished)
+		for _, sight := range f.poll("b").Units {
+			l, _ := f.takeOver("b", ha.Lease{WorkID: sight.WorkID, Epoch: sight.Epoch, Beat: sight.Beat})
+			f.commit(l, ha.Park{After: time.Hour})
+		}
+		if c.segment {
+			f.must(f.DeleteSegment(f.ctx, h.SegmentUUID))
+		} else {
+			f.must(f.DeleteHost(f.ctx, h.SegmentUUID, h.UUID))
+		}
+		units := f.poll("b").Units
+		if len(units) != c.want {
+			f.Fatalf("%s: units %+v, want %d", name, units, c.want)
+		}
+		if c.want == 0 {
+			continue
+		}
+		if units[0].Key != ha.UnitTakeBack.Key(h.UUID) || !units[0].Due {
+			f.Fatalf("%s: unit %+v", name, units[0])
+		}
+		tl, u := f.takeOver("b", ha.Lease{WorkID: units[0].WorkID, Epoch: units[0].Epoch, Beat: units[0].Beat})
+		if u.Host.Name != h.Name || !u.HostDeleted || u.SegmentUUID != h.SegmentUUID || len(u.Claims) != 1 || u.Claims[0].What != c.claim.What {
+			f.Fatalf("%s: unit of a deleted host is %+v", name, u)
+		}
+		f.commit(tl, ha.EndUnit{})
+	}
+}
+
 // registeredAgain: what salvor holds of a deleted host is held of the one that is registered under its name, and taken back from that.
 func registeredAgain(f *fixture) {
 	h, n, l := f.incident()
@@ -136,6 +188,24 @@ func registeredAgain(f *fixture) {
 	}
 	if left := take(h).Claims; len(left) != 1 || left[0].What != ha.WhatMaintenance {
 		f.Fatalf("the deleted host keeps %+v", left)
+	}
+}
+
+// renamedToDeleted: a host that is given the name of a deleted one has what salvor holds under that name, as one that is registered under it.
+func renamedToDeleted(f *fixture) {
+	h, n, l := f.incident()
+	f.load(l)
+	f.commit(l, ha.PutClaim{Claim: ha.Claim{HostUUID: h.UUID, What: ha.WhatForcedDown, Reason: ha.ReasonRecovery, Prior: "false"}})
+	f.end(l, n, ha.StatusFinished)
+	other := f.host(h.SegmentUUID)
+	f.must(f.DeleteHost(f.ctx, h.SegmentUUID, h.UUID))
+	_, err := f.UpdateHost(f.ctx, h.SegmentUUID, other.UUID, ha.HostPatch{Name: ptr(h.Name)})
+	f.must(err)
+	if _, u := f.sighted(ha.UnitTakeBack.Key(other.UUID)); len(u.Claims) != 1 || u.Claims[0].What != ha.WhatForcedDown {
+		f.Fatalf("claims of the renamed host are %+v", u.Claims)
+	}
+	if _, u := f.sighted(ha.UnitTakeBack.Key(h.UUID)); len(u.Claims) != 0 {
+		f.Fatalf("the deleted host keeps %+v", u.Claims)
 	}
 }
 

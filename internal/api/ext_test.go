@@ -105,7 +105,7 @@ func TestExtensionsThatThePolicyHides(t *testing.T) {
 	if err := os.WriteFile(file, []byte("\"os_masakari_api:vmoves:discoverable\": \"!\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rules, err := policy.New(policy.Config{File: file}, quiet)
+	rules, err := policy.New(policy.Config{File: []string{file}}, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

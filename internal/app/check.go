@@ -69,8 +69,12 @@ func checkDatabase(ctx context.Context, c *config.Config) []Finding {
 	if err != nil {
 		return bad(what, "mend [database] connection", err)
 	}
+	alone := ""
 	if u.Dialect == dialectSQLite {
-		return checkSQLite(u.Path)
+		alone = "; good for one process"
+		if found := checkFile(u.Path); found != nil {
+			return found
+		}
 	}
 	s, err := store.Open(ctx, storeConfig(c, 0))
 	if err != nil {
@@ -90,11 +94,11 @@ func checkDatabase(ctx context.Context, c *config.Config) []Finding {
 	case have < want:
 		return bad(what, "salvor db sync, with the same configuration", fmt.Errorf("the tables of %s are of version %s, this salvor needs %s", s, have, want))
 	}
-	return good(what, "%s, tables of version %s", s, have)
+	return good(what, "%s, tables of version %s%s", s, have, alone)
 }
 
-// checkSQLite only looks at the file: opening it would make it.
-func checkSQLite(path string) []Finding {
+// checkFile looks at SQLite's file, which opening it would make; nil when there is one that can be opened.
+func checkFile(path string) []Finding {
 	const what = "database"
 	if path == "" {
 		return bad(what, "name a file in [database] connection", errors.New("SQLite in memory: everything is forgotten at each stop"))
@@ -109,7 +113,7 @@ func checkSQLite(path string) []Finding {
 	if err := f.Close(); err != nil {
 		return bad(what, "", err)
 	}
-	return good(what, "sqlite %s; good for one process", path)
+	return nil
 }
 
 func checkKeystone(ctx context.Context, c *config.Config) []Finding {
@@ -247,6 +251,7 @@ func checkTLS(_ context.Context, c *config.Config) []Finding {
 func checkPolicy(_ context.Context, c *config.Config) []Finding {
 	const what = "policy"
 	conf := policyConfig(c)
+	file := conf.Found()
 	_, mistakes, err := policy.Explain(conf, policy.Identity{})
 	if err != nil {
 		return bad(what, "mend the file; until then the api does not start", err)
@@ -255,17 +260,17 @@ func checkPolicy(_ context.Context, c *config.Config) []Finding {
 	for _, m := range mistakes {
 		found = append(found, Finding{What: what, Text: m, Do: "mend the name; salvor policy check --role ROLE shows every rule"})
 	}
-	if c.IsSet("oslo_policy", "policy_file") && c.Policy.File != config.DefaultPolicyFile && (conf.File == "" || !exists(conf.File)) {
+	if c.IsSet("oslo_policy", "policy_file") && c.Policy.File != config.DefaultPolicyFile && file == "" {
 		found = append(found, bad(what, "correct the name: as it is, the default rules hold; or remove the line",
 			fmt.Errorf("[oslo_policy] policy_file = %s is not found", c.Policy.File))...)
 	}
 	if found != nil {
 		return found
 	}
-	if conf.File == "" || !exists(conf.File) {
+	if file == "" {
 		return good(what, "no file %s: the default rules hold", c.Policy.File)
 	}
-	return good(what, "%s can be used", conf.File)
+	return good(what, "%s can be used", file)
 }
 
 // checkFencing only reads the file: `salvor fence test` tries what it names. Without a file there is nothing to tell.

@@ -162,7 +162,7 @@ func (d *DB) OtherEngines(ctx context.Context) ([]string, error) {
 
 // PolicyIsJSON says what is wrong when the policy file is JSON, as oslo.policy's check does; "" when it is not, or not there.
 func PolicyIsJSON(c *config.Config) string {
-	file := policyConfig(c).File
+	file := policyConfig(c).Found()
 	if file == "" {
 		return ""
 	}

@@ -99,12 +99,10 @@ func idleTimeout(w config.WSGI) time.Duration {
 func policyConfig(c *config.Config) policy.Config {
 	p := policy.Config{DefaultRule: c.Policy.DefaultRule}
 	if c.Policy.File != "" {
-		p.File, _ = c.FindFile(c.Policy.File)
+		p.File = c.Places(c.Policy.File)
 	}
 	for _, d := range c.Policy.Dirs {
-		if path, ok := c.FindFile(d); ok {
-			p.Dirs = append(p.Dirs, path)
-		}
+		p.Dirs = append(p.Dirs, c.Places(d))
 	}
 	return p
 }

@@ -9,7 +9,7 @@ import (
 
 // taken is all of a configuration that Reload takes over, in a process that started with at.
 func taken(c, at *config.Config) []any {
-	return []any{laterRules(c, at), laterAPI(c, at), policyConfig(c), c.Policy.File, c.Policy.Dirs, c.API.DuplicateInterval, c.Log.Debug}
+	return []any{laterRules(c, at), laterAPI(c, at), policyConfig(c).DefaultRule, c.Policy.File, c.Policy.Dirs, c.API.DuplicateInterval, c.Log.Debug}
 }
 
 // TestOptionsTakenOver: what a reload takes over is what the reference marks so, option by option, and nothing else.

@@ -26,7 +26,7 @@ type Config struct {
 	transport Secret // [DEFAULT] transport_url
 	settings  []Setting
 	index     map[[2]string]int // (group, name) to its place in settings
-	dirs      []string          // where FindFile looks
+	dirs      []string          // where Places are
 }
 
 // API are the options of [DEFAULT] and [osapi_v1] about the HTTP API.
@@ -178,7 +178,7 @@ type Rabbit struct {
 // DefaultPolicyFile is where rules are looked for that nobody has named; it need not be there.
 const DefaultPolicyFile = "policy.yaml"
 
-// Policy names oslo.policy's files; see Config.FindFile for relative ones.
+// Policy names oslo.policy's files; see Config.Places for relative ones.
 type Policy struct {
 	File        string
 	Dirs        []string

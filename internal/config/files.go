@@ -121,22 +121,25 @@ func confFiles(dir string) ([]string, error) {
 	return all, nil
 }
 
-// FindFile looks for a file that an option names relatively, such as policy.yaml: beside the configuration files, the
-// last one first, then in the search directories. An absolute name is returned as it is. ok says that it exists.
-// As in Masakari, an old policy.json stands in for a policy.yaml that nobody has named and that is not there: it holds rules that
+// Places are the paths where a file may be that an option names relatively, such as policy.yaml: beside the configuration files, the
+// last one first, then in the search directories. The first that is there counts, which may be another one later.
+// As in Masakari, an old policy.json stands in for a policy.yaml that nobody has named and that is nowhere: it holds rules that
 // must not be lost unnoticed.
-func (c *Config) FindFile(name string) (path string, ok bool) {
+func (c *Config) Places(name string) []string {
 	if filepath.IsAbs(name) {
-		_, err := os.Stat(name)
-		return name, err == nil
+		return []string{name}
 	}
-	if path, ok := search(c.dirs, name); ok {
-		return path, true
-	}
+	names := []string{name}
 	if name == DefaultPolicyFile && !c.IsSet("oslo_policy", "policy_file") {
-		return search(c.dirs, "policy.json")
+		names = append(names, "policy.json")
 	}
-	return "", false
+	var all []string
+	for _, n := range names {
+		for _, d := range c.dirs {
+			all = append(all, filepath.Join(d, n))
+		}
+	}
+	return all
 }
 
 // stateDir is the default of state_path.

@@ -304,28 +304,29 @@ func TestNumbersLeftEmptyAreUnset(t *testing.T) {
 	}
 }
 
-func TestFindFile(t *testing.T) {
-	dir := write(t, map[string]string{"first/a.conf": "", "first/policy.yaml": "", "second/b.conf": "", "second/policy.yaml": "", "etc/x": ""})
-	c, _, err := Load(Sources{SearchDirs: []string{filepath.Join(dir, "etc")},
-		Files: []string{filepath.Join(dir, "first/a.conf"), filepath.Join(dir, "second/b.conf")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]string{"policy.yaml": "second/policy.yaml", "x": "etc/x", "none": ""} {
-		got, ok := c.FindFile(name)
-		if ok != (want != "") || (ok && got != filepath.Join(dir, want)) {
-			t.Errorf("%s: %s %v", name, got, ok)
+func TestPlaces(t *testing.T) {
+	dir := write(t, map[string]string{"first/a.conf": "", "second/b.conf": "", "etc/x": ""})
+	places := func(text, name string) string {
+		t.Helper()
+		file := filepath.Join(dir, "second/b.conf")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
-	}
-	old := write(t, map[string]string{"policy.json": "{}"})
-	for text, want := range map[string]string{"": "policy.json", "[oslo_policy]\npolicy_file = policy.yaml\n": ""} {
-		conf := filepath.Join(write(t, map[string]string{"a.conf": text}), "a.conf")
-		c, _, err := Load(Sources{SearchDirs: []string{old}, Files: []string{conf}})
+		c, _, err := Load(Sources{SearchDirs: []string{filepath.Join(dir, "etc")}, Files: []string{filepath.Join(dir, "first/a.conf"), file}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := c.FindFile(c.Policy.File); ok != (want != "") || ok && filepath.Base(got) != want {
-			t.Errorf("%q: %s %v", text, got, ok)
+		return strings.ReplaceAll(strings.Join(c.Places(name), " "), dir+"/", "")
+	}
+	const yaml = "second/policy.yaml first/policy.yaml etc/policy.yaml"
+	for _, tt := range []struct{ text, name, want string }{
+		{"", "policy.d", "second/policy.d first/policy.d etc/policy.d"},
+		{"", "/a/policy.yaml", "/a/policy.yaml"},
+		{"", "policy.yaml", yaml + " second/policy.json first/policy.json etc/policy.json"},
+		{"[oslo_policy]\npolicy_file = policy.yaml\n", "policy.yaml", yaml},
+	} {
+		if got := places(tt.text, tt.name); got != tt.want {
+			t.Errorf("%q %s: %s, want %s", tt.text, tt.name, got, tt.want)
 		}
 	}
 }

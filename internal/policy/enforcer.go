@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,9 +12,9 @@ import (
 
 // Config says where the rules are ([oslo_policy]).
 type Config struct {
-	File        string   // policy_file, as a path; while none is there the defaults hold, and one that comes is read
-	Dirs        []string // policy_dirs, read after the file
-	DefaultRule string   // policy_default_rule: stands in for a rule that is not defined; "" means "default"
+	File        []string   // policy_file: where it may be; the first that is there is read. While none is the defaults hold
+	Dirs        [][]string // policy_dirs, read after the file: of each, where it may be
+	DefaultRule string     // policy_default_rule: stands in for a rule that is not defined; "" means "default"
 }
 
 // checkEvery is how often, at most, the files are looked at for changes.
@@ -28,7 +27,7 @@ type Enforcer struct {
 	rules   atomic.Pointer[ruleset]
 	mu      sync.Mutex // of what is below, held while reading
 	seen    string     // what the files looked like when last read
-	had     bool       // the policy file was among them
+	file    string     // the policy file among them, "" for none
 	failed  string     // why the files cannot be used as they are now; "" when they are in use
 	checked time.Time
 }
@@ -39,11 +38,11 @@ func New(cfg Config, log *slog.Logger) (*Enforcer, error) {
 		cfg.DefaultRule = "default"
 	}
 	e := &Enforcer{cfg: cfg, log: log, checked: time.Now()}
-	files, err := filesOf(cfg.File, cfg.Dirs)
+	file, files, err := cfg.files()
 	if err != nil {
 		return nil, err
 	}
-	e.seen, e.had = look(files), slices.Contains(files, cfg.File)
+	e.seen, e.file = look(files), file
 	rules, err := load(files, cfg.DefaultRule)
 	if err != nil {
 		return nil, err
@@ -84,14 +83,13 @@ func (e *Enforcer) refresh() {
 		return
 	}
 	e.checked = time.Now()
-	files, err := filesOf(e.cfg.File, e.cfg.Dirs)
+	file, files, err := e.cfg.files()
 	seen := look(files)
 	if err == nil && seen == e.seen && e.failed == "" {
 		return
 	}
-	has := slices.Contains(files, e.cfg.File)
-	if err == nil && e.had && !has {
-		err = fmt.Errorf("policy file %s is gone; put it back, or restart salvor to go by what is left", e.cfg.File)
+	if err == nil && e.file != "" && file != e.file && !there(e.file) {
+		err = fmt.Errorf("policy file %s is gone; put it back, or restart salvor to go by what is left", e.file)
 	}
 	var rules ruleset
 	if err == nil {
@@ -104,7 +102,7 @@ func (e *Enforcer) refresh() {
 		e.failed = err.Error()
 		return
 	}
-	e.seen, e.had, e.failed = seen, has, ""
+	e.seen, e.file, e.failed = seen, file, ""
 	e.use(&rules)
 	e.log.Info("policy read again", "files", files)
 }

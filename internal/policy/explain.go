@@ -22,7 +22,7 @@ func Explain(cfg Config, id Identity) (answers []Answer, findings []string, err 
 	if cfg.DefaultRule == "" {
 		cfg.DefaultRule = "default"
 	}
-	files, err := filesOf(cfg.File, cfg.Dirs)
+	_, files, err := cfg.files()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -33,11 +33,11 @@ os_masakari_api:vmoves:index: rule:mine or project_id:7
 			"os_masakari_api:vmoves:index": true, "os_masakari_api:vmoves:detail": false}},
 	}
 	for _, tt := range tests {
-		answers, findings, err := Explain(Config{File: file}, tt.id)
+		answers, findings, err := Explain(Config{File: []string{file}}, tt.id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := New(Config{File: file}, quiet)
+		e, err := New(Config{File: []string{file}}, quiet)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ os_masakari_api:vmoves:index: rule:mine or project_id:7
 	if err := os.WriteFile(old, []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Explain(Config{File: old}, Identity{}); err == nil || !strings.Contains(err.Error(), "oslopolicy-convert-json-to-yaml") {
+	if _, _, err := Explain(Config{File: []string{old}}, Identity{}); err == nil || !strings.Contains(err.Error(), "oslopolicy-convert-json-to-yaml") {
 		t.Errorf("JSON: %v", err)
 	}
 }

@@ -26,7 +26,7 @@ func FuzzFile(f *testing.F) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		e, err := New(Config{File: path}, quiet)
+		e, err := New(Config{File: []string{path}}, quiet)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "policy file "+path+": ") && !strings.Contains(err.Error(), "in a circle") {
 				t.Errorf("%q: an error that does not name its file: %v", text, err)

@@ -70,7 +70,7 @@ func TestSameAsMasakari(t *testing.T) {
 	}
 	answers := askMasakari(t, taken)
 	for i, c := range cases {
-		e, err := New(Config{File: files[i]}, quiet)
+		e, err := New(Config{File: []string{files[i]}}, quiet)
 		if c.refused != (err != nil) {
 			t.Errorf("%q: %v, want a refusal: %v", c.text, err, c.refused)
 		}

@@ -33,7 +33,7 @@ func write(t *testing.T, dir, name, text string) string {
 }
 
 func TestDefaults(t *testing.T) {
-	e := enforcer(t, Config{File: filepath.Join(t.TempDir(), "absent.yaml"), Dirs: []string{filepath.Join(t.TempDir(), "absent.d")}})
+	e := enforcer(t, Config{File: []string{filepath.Join(t.TempDir(), "absent.yaml")}, Dirs: [][]string{{filepath.Join(t.TempDir(), "absent.d")}}})
 	admin := e.Identify(Identity{UserID: "a", Roles: []string{"Admin"}})
 	member := e.Identify(Identity{UserID: "m", Roles: []string{"member", "reader", "service"}})
 	if !admin.IsAdmin || member.IsAdmin {
@@ -230,7 +230,7 @@ func TestFilesOverrideInOrder(t *testing.T) {
 	write(t, sub, "20.yaml", "b: '!'")
 	write(t, sub, "10.yaml", "b: role:y")
 	write(t, sub, ".swap", "not yaml at all")
-	e := enforcer(t, Config{File: file, Dirs: []string{sub}})
+	e := enforcer(t, Config{File: []string{file}, Dirs: [][]string{{sub}}})
 	x := Identity{Roles: []string{"x", "y"}}
 	if !e.Allows("a", x) || e.Allows("b", x) {
 		t.Errorf("a: %v, b: %v; the last file wins", e.Allows("a", x), e.Allows("b", x))
@@ -242,7 +242,7 @@ func TestFilesOverrideInOrder(t *testing.T) {
 
 func TestDefaultRule(t *testing.T) {
 	file := write(t, t.TempDir(), "policy.yaml", "mine: role:x")
-	e := enforcer(t, Config{File: file, DefaultRule: "mine"})
+	e := enforcer(t, Config{File: []string{file}, DefaultRule: "mine"})
 	if !e.Allows("nobody:defined:this", Identity{Roles: []string{"x"}}) {
 		t.Error("policy_default_rule does not stand in")
 	}
@@ -260,7 +260,7 @@ func TestUnusableFiles(t *testing.T) {
 			"policy.json": "{}", "circle.yaml": "a: rule:b\nb: not rule:a", "broken.yaml": "a: '@'\nb: 'role:x and'",
 			"http.yaml": "a: http://x/y",
 		}[name]
-		_, err := New(Config{File: write(t, dir, name, text)}, quiet)
+		_, err := New(Config{File: []string{write(t, dir, name, text)}}, quiet)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
@@ -271,7 +271,7 @@ func TestReadAgainOnChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		file := write(t, dir, "policy.yaml", "a: role:x")
-		e := enforcer(t, Config{File: file})
+		e := enforcer(t, Config{File: []string{file}})
 		x := Identity{Roles: []string{"x"}}
 		step := func(text string, want bool) {
 			t.Helper()
@@ -294,7 +294,7 @@ func TestUnusableWhileRunning(t *testing.T) {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "policy.yaml")
 		var log strings.Builder
-		e, err := New(Config{File: file}, slog.New(slog.NewTextHandler(&log, nil)))
+		e, err := New(Config{File: []string{file}}, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,5 +358,38 @@ func FuzzReadFlat(f *testing.F) {
 				t.Errorf("%q: entry %+v has no line of the text", s, e)
 			}
 		}
+	})
+}
+
+// TestFilesThatComeLater: a policy file, or a directory, counts from when it is made, wherever it may be, as with oslo.policy.
+func TestFilesThatComeLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := t.TempDir(), t.TempDir()
+		in := func(name string) []string { return []string{filepath.Join(first, name), filepath.Join(second, name)} }
+		e := enforcer(t, Config{File: in("policy.yaml"), Dirs: [][]string{in("policy.d")}})
+		x := Identity{Roles: []string{"x"}}
+		is := func(what string, want bool) {
+			t.Helper()
+			time.Sleep(checkEvery)
+			if got := e.Allows("a", x); got != want {
+				t.Errorf("%s: %v, want %v", what, got, want)
+			}
+		}
+		is("no file", false)
+		write(t, second, "policy.yaml", "a: role:x")
+		is("a file in the second place", true)
+		write(t, first, "policy.yaml", "a: '!'")
+		is("one in the first, which counts before it", false)
+		if err := os.Remove(filepath.Join(first, "policy.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		is("which is gone: the rules stay", false)
+		write(t, first, "policy.yaml", "b: '!'")
+		is("it is back and says nothing of it", false)
+		if err := os.Mkdir(filepath.Join(second, "policy.d"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(second, "policy.d"), "a.yaml", "a: role:x")
+		is("a directory", true)
 	})
 }

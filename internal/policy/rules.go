@@ -139,29 +139,48 @@ func (s ruleset) undefined() []string {
 	return slices.Sorted(maps.Keys(missing))
 }
 
-// filesOf lists the policy file, if there is one, and the files of the directories by name, hidden ones left out.
-func filesOf(file string, dirs []string) ([]string, error) {
-	var files []string
-	if file != "" {
-		switch _, err := os.Stat(file); {
-		case err == nil:
-			files = append(files, file)
-		case !errors.Is(err, os.ErrNotExist):
-			return nil, fmt.Errorf("policy file: %w", err)
+// Found is the policy file that is there, "" for none.
+func (c Config) Found() string { return first(c.File) }
+
+// first is the first of the paths where something is, be it unreadable.
+func first(paths []string) string {
+	for _, p := range paths {
+		if there(p) {
+			return p
 		}
 	}
-	for _, dir := range dirs {
+	return ""
+}
+
+func there(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, os.ErrNotExist)
+}
+
+// files are the policy file, if there is one, and all to read: it, and the files of the directories by name, hidden ones left out.
+func (c Config) files() (file string, all []string, err error) {
+	if file = c.Found(); file != "" {
+		if _, err := os.Stat(file); err != nil {
+			return "", nil, fmt.Errorf("policy file: %w", err)
+		}
+		all = append(all, file)
+	}
+	for _, places := range c.Dirs {
+		dir := first(places)
+		if dir == "" {
+			continue
+		}
 		entries, err := os.ReadDir(dir) // sorted by name
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("policy directory: %w", err)
+			return "", nil, fmt.Errorf("policy directory: %w", err)
 		}
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
 			if info, err := os.Stat(path); strings.HasPrefix(e.Name(), ".") || err == nil && info.IsDir() {
 				continue
 			}
-			files = append(files, path)
+			all = append(all, path)
 		}
 	}
-	return files, nil
+	return file, all, nil
 }

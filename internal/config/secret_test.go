@@ -73,7 +73,7 @@ func TestSecretsNeverLeakInErrors(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"nosql://u:" + hush + "@h/d", "mysql://u:" + hush + "@h/", "mysql://u:" + hush + "@h:x/d",
-		"mysql:u:" + hush, "postgresql://u:" + hush + "@h/d?%zz"} {
+		"mysql:u:" + hush, "mysql://u:" + hush + "/d", "postgresql://u:" + hush + "@h/d?%zz"} {
 		_, err := ParseDatabaseURL(NewSecret(bad))
 		_, err2 := ParseTransportURL(NewSecret(strings.Replace(bad, "mysql", "rabbit", 1)))
 		if err == nil || strings.Contains(errors.Join(err, err2).Error(), hush) {

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"regexp"
@@ -122,9 +123,12 @@ func hostList(text, port string) ([]string, error) {
 func withPort(h, port string) (string, error) {
 	host := h
 	if at := strings.LastIndexByte(h, ':'); at > strings.LastIndexByte(h, ']') {
-		host, port = h[:at], h[at+1:]
-		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			return "", fmt.Errorf("%q is no port", port)
+		host = h[:at]
+		if given := h[at+1:]; given != "" {
+			port = given
+		}
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 { // not told: it may be what stands before a / in a password
+			return "", errors.New("what stands for a port is no number from 1 to 65535; in a password write %2F for / and %40 for @")
 		}
 	}
 	host = strings.Trim(host, "[]")
@@ -156,22 +160,30 @@ func ParseTransportURL(s Secret) (TransportURL, error) {
 	if !ok {
 		return TransportURL{}, errors.New("transport_url is no URL: expected rabbit://USER:PASSWORD@HOST:PORT/VHOST")
 	}
-	switch scheme {
+	switch strings.TrimPrefix(scheme, "kombu+") {
 	case "rabbit", "kombu", "amqp", "amqps":
 	default:
 		return TransportURL{}, fmt.Errorf("transport_url: salvor speaks to RabbitMQ only, not %q: expected rabbit://", scheme)
 	}
 	t := TransportURL{Scheme: "rabbit", VHost: "/"}
+	nodes, rest := rest[:beforeAny(rest, "/?")], rest[beforeAny(rest, "/?"):]
+	rest, _, _ = strings.Cut(rest, "#") // says nothing; in a password it may stand
 	rest, query, _ := strings.Cut(rest, "?")
 	var err error
 	if t.Query, err = url.ParseQuery(query); err != nil {
 		return TransportURL{}, errors.New("transport_url: what stands behind the ? cannot be read")
 	}
-	nodes, vhost, _ := strings.Cut(rest, "/")
-	if vhost != "" {
+	maps.DeleteFunc(t.Query, func(_ string, values []string) bool { return strings.Join(values, "") == "" }) // ?ssl alone sets nothing
+	if vhost := strings.TrimPrefix(rest, "/"); vhost != "" {
 		t.VHost = percentDecode(vhost)
 	}
+	if nodes = strings.Trim(nodes, ","); nodes == "" {
+		nodes = "localhost"
+	}
 	for text := range strings.SplitSeq(nodes, ",") {
+		if text == "" {
+			continue
+		}
 		n, err := transportNode(text)
 		if err != nil {
 			return TransportURL{}, fmt.Errorf("transport_url: %w", err)
@@ -179,6 +191,14 @@ func ParseTransportURL(s Secret) (TransportURL, error) {
 		t.Nodes = append(t.Nodes, n)
 	}
 	return t, nil
+}
+
+// beforeAny is how much of s stands before the first of the characters.
+func beforeAny(s, characters string) int {
+	if at := strings.IndexAny(s, characters); at >= 0 {
+		return at
+	}
+	return len(s)
 }
 
 // With is r with what the query of a transport_url sets, as in oslo.messaging.

@@ -18,6 +18,7 @@ func TestDatabaseURLs(t *testing.T) {
 		"mariadb://u:100%@[::1]/d": {Dialect: "mysql", User: "u", Password: NewSecret("100%"), Hosts: []string{"[::1]:3306"}, Name: "d"},
 		"mysql://u@/d?unix_socket=/run/mysqld/mysqld.sock": {Dialect: "mysql", User: "u", Name: "d", Socket: "/run/mysqld/mysqld.sock",
 			Query: map[string][]string{"unix_socket": {"/run/mysqld/mysqld.sock"}}},
+		"mysql://u:p@h:/d":                  {Dialect: "mysql", User: "u", Password: NewSecret("p"), Hosts: []string{"h:3306"}, Name: "d"},
 		"mysql://u:p@a,b:3310,c/d":          {Dialect: "mysql", User: "u", Password: NewSecret("p"), Hosts: []string{"a:3306", "b:3310", "c:3306"}, Name: "d"},
 		"postgresql+psycopg2://u:p@h/d":     {Dialect: "postgresql", User: "u", Password: NewSecret("p"), Hosts: []string{"h:5432"}, Name: "d"},
 		"postgres://h/d?options=user@realm": {Dialect: "postgresql", Hosts: []string{"h:5432"}, Name: "d", Query: map[string][]string{"options": {"user@realm"}}},
@@ -39,6 +40,12 @@ func TestTransportURLs(t *testing.T) {
 		"rabbit://": {VHost: "/", Nodes: []TransportNode{{Address: "localhost:5672", User: "guest", Password: NewSecret("guest")}}},
 		"rabbit://u:p%23@a:5671,v:q@b/os%2Fha?ssl=1": {VHost: "os/ha", Query: map[string][]string{"ssl": {"1"}}, Nodes: []TransportNode{
 			{Address: "a:5671", User: "u", Password: NewSecret("p#")}, {Address: "b:5672", User: "v", Password: NewSecret("q")}}},
+		"rabbit://u:p@h1:1,,u:p@h2:,": {VHost: "/", Nodes: []TransportNode{
+			{Address: "h1:1", User: "u", Password: NewSecret("p")}, {Address: "h2:5672", User: "u", Password: NewSecret("p")}}},
+		"rabbit://,": {VHost: "/", Nodes: []TransportNode{{Address: "localhost:5672", User: "guest", Password: NewSecret("guest")}}},
+		"kombu+rabbit://u:p#q@h?ssl&rabbit_ha_queues=1#x": {VHost: "/", Query: map[string][]string{"rabbit_ha_queues": {"1"}},
+			Nodes: []TransportNode{{Address: "h:5672", User: "u", Password: NewSecret("p#q")}}},
+		"rabbit://h/vhost#frag?ssl=1":   {VHost: "vhost", Nodes: []TransportNode{{Address: "h:5672", User: "guest", Password: NewSecret("guest")}}},
 		"rabbit://u:p@[fd00::1]:5673//": {VHost: "/", Nodes: []TransportNode{{Address: "[fd00::1]:5673", User: "u", Password: NewSecret("p")}}},
 	}
 	for text, want := range tests {

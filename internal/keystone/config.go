@@ -150,5 +150,19 @@ func (c Config) httpClient() (http.Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = settings
 	transport.MaxIdleConnsPerHost = 16
-	return http.Client{Transport: transport, Timeout: c.Timeout}, nil
+	return http.Client{Transport: limited{transport}, Timeout: c.Timeout}, nil
+}
+
+// maxAnswer bounds an answer; one with a large catalog has some 100 kB.
+const maxAnswer = 8 << 20
+
+// limited keeps what is no Keystone from filling the memory.
+type limited struct{ next http.RoundTripper }
+
+func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.next.RoundTrip(r)
+	if resp != nil {
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxAnswer)
+	}
+	return resp, err
 }

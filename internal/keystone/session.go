@@ -155,11 +155,14 @@ func (s *session) ask(ctx context.Context, token string, allowExpired bool) (doc
 	//nolint:bodyclose // gophercloud reads and closes the body that goes into doc
 	_, err = client.Get(ctx, address, &doc, &gophercloud.RequestOpts{MoreHeaders: headers, OkCodes: []int{http.StatusOK}})
 	var code gophercloud.ErrUnexpectedResponseCode
+	var long *http.MaxBytesError
 	switch {
 	case err == nil && doc.whole():
 		return doc, allowExpired || time.Now().Before(doc.Token.ExpiresAt), nil
 	case err == nil:
 		err = errNotKeystone
+	case errors.As(err, &long):
+		err = fmt.Errorf("its answer is longer than %d MiB: %w", long.Limit>>20, errNotKeystone)
 	case !errors.As(err, &code): // Keystone may have moved: the catalog is read anew
 		s.client.CompareAndSwap(client, nil)
 	case code.Actual == http.StatusNotFound && said(code.Body) != "":

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -301,6 +302,7 @@ func TestAnswersThatAreNoKeystones(t *testing.T) {
 		{200, "{}"}, {200, `{"token": {}}`}, {200, `{"token": {"user": {"id": "x"}}}`}, {200, `{"token": {"user": {"id": 7}}}`}, {200, "[]"}, {200, "<html>"}, {200, `{"token": `},
 		{404, "<html>not found</html>"}, {404, `{"message": "no route"}`}, {404, `{"error": "x"}`}, {429, `{"error": {"code": 429, "message": "slow"}}`},
 		{300, "{}"}, {400, `{"error": {"code": 400, "message": "bad"}}`}, {401, "x"}, {502, "<html>"}, {504, ""},
+		{200, strings.Repeat(" ", maxAnswer) + `{"token": {"user": {"id": "x"}, "expires_at": "2999-01-01T00:00:00Z"}}`}, {500, strings.Repeat("x", maxAnswer+1)},
 	} {
 		for _, bring := range []*http.Request{request("good"), both("good", "service")} {
 			k.set(func() { k.status, k.body = answer.status, answer.body+" " })

@@ -28,6 +28,7 @@ var aliases = map[string]func(context.Context, Env) int{
 // osloLine is a command line as oslo.config reads it.
 type osloLine struct {
 	files, dirs   []string
+	after         []int             // of each of dirs: how many of files stand before it
 	environ       []string          // options of [DEFAULT], as the environment gives them: it wins over files, as the command line does
 	values        map[string]string // of the command's own options, by their names
 	words         []string          // what is no option
@@ -108,7 +109,7 @@ func readOslo(args []string, own, switches []string) (osloLine, error) {
 			l.files = append(l.files, value)
 		case name == "--config-dir":
 			err = follows()
-			l.dirs = append(l.dirs, value)
+			l.dirs, l.after = append(l.dirs, value), append(l.after, len(l.files))
 		case known && set[1] != "":
 			l.environ = append(l.environ, "OS_DEFAULT__"+set[0]+"="+set[1])
 		case known:
@@ -131,11 +132,15 @@ func readOslo(args []string, own, switches []string) (osloLine, error) {
 
 // as is the environment of salvor's own command with the same settings.
 func (l osloLine) as(env Env, args ...string) Env {
-	for _, f := range l.files {
-		args = append(args, "--config-file", f)
-	}
-	for _, d := range l.dirs {
+	done := 0
+	for i, d := range l.dirs { // the later wins, also here
+		for ; done < l.after[i]; done++ {
+			args = append(args, "--config-file", l.files[done])
+		}
 		args = append(args, "--config-dir", d)
+	}
+	for _, f := range l.files[done:] {
+		args = append(args, "--config-file", f)
 	}
 	env.Program, env.Args = "", args
 	env.Environ = append(slices.Clone(env.Environ), l.environ...)
@@ -295,7 +300,7 @@ func quietly(ctx context.Context, env Env, l osloLine, args ...string) int {
 
 // manageVersion prints the bare version, None without tables.
 func manageVersion(ctx context.Context, env Env, l osloLine) int {
-	have, err := tablesVersion(ctx, config.Sources{Files: l.files, Dirs: l.dirs, Env: append(slices.Clone(env.Environ), l.environ...)})
+	have, err := tablesVersion(ctx, config.Sources{Files: l.files, Dirs: l.dirs, After: l.after, Env: append(slices.Clone(env.Environ), l.environ...)})
 	if err != nil {
 		fmt.Fprintln(env.Stdout, err)
 		return exitFailed

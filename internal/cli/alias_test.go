@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,6 +77,26 @@ func TestMasakarisCommands(t *testing.T) {
 	}
 }
 
+// TestTheLaterOptionWins: of --config-file and --config-dir, as with oslo.config.
+func TestTheLaterOptionWins(t *testing.T) {
+	dir, file := t.TempDir(), conf(t, "")
+	if err := os.WriteFile(filepath.Join(dir, "a.conf"), []byte("[DEFAULT]\nstate_path = "+dir+"/state\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ args, want string }{
+		{"--config-dir DIR --config-file FILE", filepath.Dir(file)}, {"--config-file FILE --config-dir DIR", dir},
+		{"--config-file FILE --config-dir DIR --config-file FILE", filepath.Dir(file)},
+	} {
+		args := strings.Fields(strings.NewReplacer("DIR", dir, "FILE", file).Replace(tt.args))
+		if _, stdout, _ := called(t, "masakari-manage", append(args, "db", "version")...); !strings.Contains(stdout, tt.want+"/state") {
+			t.Errorf("db version %s: %s", tt.args, stdout)
+		}
+		if _, stdout, _ := called(t, "masakari-status", append(args, "upgrade", "check", "--json")...); !strings.Contains(stdout, tt.want+"/state") {
+			t.Errorf("upgrade check %s: %s", tt.args, stdout)
+		}
+	}
+}
+
 // TestUpgradeCheck: what is in disorder is named, and weighs as its kind does.
 func TestUpgradeCheck(t *testing.T) {
 	dir := t.TempDir()
@@ -90,11 +111,14 @@ func TestUpgradeCheck(t *testing.T) {
 		}
 		return file
 	}
+	newer := synced("")
+	execute(t, newer, "INSERT INTO salvor_migrations (name, group_id) VALUES ('9999', 99)")
 	for _, tt := range []struct {
 		file string
 		code int
 		want string
 	}{
+		{newer, 1, "version 9999 is newer than this salvor"},
 		{conf(t, ""), 2, "there is no database yet"},
 		{synced("[salvor]\nbrake_prcent = 3\n"), 1, "brake_percent"},
 		{synced("[oslo_policy]\npolicy_file = " + policy + "\n"), 2, "JSON-formatted"},
@@ -104,6 +128,21 @@ func TestUpgradeCheck(t *testing.T) {
 		if code != tt.code || !strings.Contains(stdout+stderr, tt.want) {
 			t.Errorf("exit code %d, want %d and %q\n%s%s", code, tt.code, tt.want, stdout, stderr)
 		}
+	}
+}
+
+// execute changes the embedded database of a configuration made by conf.
+func execute(t *testing.T, file, statement string) {
+	t.Helper()
+	raw, err := sql.Open("sqlite", filepath.Join(filepath.Dir(file), "state", "masakari.sqlite"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raw.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 

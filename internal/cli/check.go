@@ -26,7 +26,9 @@ Nothing is changed, each try ends within 10 s, secrets are not shown. The exit s
 	}
 	s := addSettings(cmd, env)
 	cmd.Flags().StringVarP(&format, "output", "o", "table", "table, json or yaml")
+	cmd.Flags().StringVarP(&format, "format", "f", "table", "the same as -o")
 	words(cmd, "output", formats...)
+	words(cmd, "format", formats...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkFormat(format); err != nil {
 			return err

@@ -113,6 +113,26 @@ func TestConfigCheck(t *testing.T) {
 	}
 }
 
+// TestConfigCheckOfOldTables: those of an embedded database, too, which salvor api refuses.
+func TestConfigCheckOfOldTables(t *testing.T) {
+	file := conf(t, "")
+	if code, _, stderr := command(t, nil, "db", "sync", "--config-file", file); code != 0 {
+		t.Fatal(stderr)
+	}
+	_, stdout, _ := command(t, nil, "config", "check", "-f", "json", "--config-file", file)
+	if !strings.Contains(stdout, "tables of version 0") || !strings.HasPrefix(stdout, "[") {
+		t.Errorf("tables of this version:\n%s", stdout)
+	}
+	execute(t, file, "DELETE FROM salvor_migrations WHERE name > '0001'")
+	_, stdout, _ = command(t, nil, "config", "check", "--config-file", file)
+	if !strings.Contains(stdout, "BAD   database  the tables of sqlite") || !strings.Contains(stdout, "are of version 0001") || !strings.Contains(stdout, "do: salvor db sync") {
+		t.Errorf("old tables:\n%s", stdout)
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(file), "state", "masakari.sqlite-wal")); err == nil {
+		t.Error("the check left the database open")
+	}
+}
+
 // TestConfigShowsWhatItCan: one wrong value hides nothing else.
 func TestConfigShowsWhatItCan(t *testing.T) {
 	c := conf(t, "[DEFAULT]\nosapi_max_limit = many\ndebug = true\n[salvor]\nbrake_percent = 200\n")

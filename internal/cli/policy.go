@@ -43,7 +43,9 @@ standard error. It asks nobody and changes nothing; the api reads changed policy
 	f.StringVar(&w.UserID, "user", "", "their own id")
 	f.StringVar(&w.SystemScope, "system-scope", "", "all: their token is for the whole system")
 	f.StringVarP(&w.format, "output", "o", "table", "table, json or yaml")
+	f.StringVarP(&w.format, "format", "f", "table", "the same as -o")
 	words(cmd, "output", formats...)
+	words(cmd, "format", formats...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(w.Roles) == 0 {
 			return usagef("--role is missing: whose rights are to be checked?")

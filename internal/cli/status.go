@@ -85,43 +85,50 @@ func upgradeChecks(ctx context.Context, c *config.Config, warnings []config.Warn
 		}
 		return u
 	}
-	tables, engines := databaseChecks(ctx, c)
+	wrong, newer, engines := databaseChecks(ctx, c)
+	tables := result("Database Tables", 2, wrong)
+	if wrong == "" {
+		tables = result("Database Tables", 1, newer)
+	}
 	var options []string
 	for _, w := range warnings {
 		options = append(options, w.String())
 	}
 	return []upgradeCheck{
 		result("Policy File JSON to YAML Migration", 2, app.PolicyIsJSON(c)),
-		result("Database Tables", 2, tables),
+		tables,
 		result("Configuration Options", 1, strings.Join(options, "; ")),
 		result("Engine Versions", 1, engines),
 	}
 }
 
-// databaseChecks say what is wrong with the tables, and which engines are of another version; "" for nothing.
-func databaseChecks(ctx context.Context, c *config.Config) (tables, engines string) {
+// databaseChecks say what is wrong with the tables, or that they are newer than this program, and which engines are of another
+// version; "" for nothing.
+func databaseChecks(ctx context.Context, c *config.Config) (tables, newer, engines string) {
 	db, err := app.OpenDBAsItIs(ctx, c, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return err.Error(), ""
+		return err.Error(), "", ""
 	}
 	defer func() { _ = db.Close() }() // nothing was written
 	have, want, err := db.Version(ctx)
 	switch {
 	case err != nil:
-		return err.Error(), ""
+		return err.Error(), "", ""
 	case have == "":
-		return fmt.Sprintf("%s has no tables of salvor's: run salvor db sync.", db), ""
+		return fmt.Sprintf("%s has no tables of salvor's: run salvor db sync.", db), "", ""
 	case have < want:
-		return fmt.Sprintf("%s: version %s; this salvor needs %s: run salvor db sync.", db, have, want), ""
+		return fmt.Sprintf("%s: version %s; this salvor needs %s: run salvor db sync.", db, have, want), "", ""
+	case have > want:
+		newer = fmt.Sprintf("%s: version %s is newer than this salvor, which knows %s: finish the upgrade of this machine.", db, have, want)
 	}
 	others, err := db.OtherEngines(ctx)
 	switch {
 	case err != nil:
-		return "", err.Error()
+		return "", newer, err.Error()
 	case len(others) > 0:
-		return "", "Restart, one by one: " + strings.Join(others, ", ") + "."
+		return "", newer, "Restart, one by one: " + strings.Join(others, ", ") + "."
 	}
-	return "", ""
+	return "", newer, ""
 }
 
 func printChecks(out io.Writer, checks []upgradeCheck) error {

@@ -121,12 +121,14 @@ func (s server) database(t testing.TB) string {
 }
 
 func TestMariaDB(t *testing.T) {
+	t.Parallel()
 	mariadb.database(t) // skips the whole suite, by its name
 	storetest.Run(t, func(t *testing.T) storetest.Open { return opener(t, mariadb.database(t)) })
 }
 
 // TestPostgreSQL gives each test a schema of its own in one database: to make a database takes PostgreSQL a second.
 func TestPostgreSQL(t *testing.T) {
+	t.Parallel()
 	url := postgres.database(t)
 	database := strings.TrimSuffix(url[strings.LastIndexByte(url, '/')+1:], "?sslmode=disable")
 	storetest.Run(t, func(t *testing.T) storetest.Open {

@@ -37,12 +37,14 @@ func opener(t *testing.T, url string) storetest.Open {
 }
 
 func TestSQLiteFile(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Open {
 		return opener(t, "sqlite:///"+filepath.Join(t.TempDir(), "salvor db?.sqlite"))
 	})
 }
 
 func TestSQLiteMemory(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Open {
 		s := open(t, store.Config{URL: "sqlite://"})
 		if err := s.Sync(t.Context()); err != nil {

@@ -173,7 +173,7 @@ func startAgent(t *testing.T, host, conf string) *testkit.Process {
 }
 
 // health is what an agent's health check says.
-func health(t *testing.T, url string) (status string, fetched, served int64) {
+func health(t *testing.T, url string) (status string, fetched int64) {
 	t.Helper()
 	client := &http.Client{Timeout: patience}
 	resp, err := client.Get(url + "/healthcheck")
@@ -183,11 +183,10 @@ func health(t *testing.T, url string) (status string, fetched, served int64) {
 	defer resp.Body.Close()
 	var h struct {
 		Status  string `json:"status"`
-		Served  int64  `json:"served_bytes"`
 		Fetched int64  `json:"fetched_bytes"`
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&h); err != nil {
 		t.Fatal(err)
 	}
-	return h.Status, h.Fetched, h.Served
+	return h.Status, h.Fetched
 }

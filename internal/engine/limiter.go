@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,10 +15,10 @@ type limiter struct {
 	mu      sync.Mutex
 	max     int
 	limit   int
-	used    int
 	well    int // successes since the limit last changed
 	halved  time.Time
-	waiting []chan struct{}
+	calls   queue // in flight
+	listing queue // units at their lists
 
 	listEvery time.Duration
 	nextList  time.Time
@@ -33,17 +34,53 @@ func newLimiter(limit int) *limiter {
 	return &limiter{max: limit, limit: limit, listEvery: time.Second / listsPerSecond}
 }
 
-// acquire waits for a slot, first come first served.
-func (l *limiter) acquire(ctx context.Context) error {
-	l.mu.Lock()
-	if l.used < l.limit && len(l.waiting) == 0 {
-		l.used++
-		l.mu.Unlock()
-		return nil
+// queue hands out slots, first come first served.
+type queue struct {
+	used    int
+	waiting []chan struct{}
+}
+
+// hand gives out what is free of so many.
+func (q *queue) hand(most int) {
+	for q.used < most && len(q.waiting) > 0 {
+		q.used++
+		close(q.waiting[0])
+		q.waiting = q.waiting[1:]
 	}
+}
+
+// hand gives out what is free. Units at their lists have half of the calls: lists that take long would keep all of them busy while many
+// hosts die, and no order would ever find a slot free.
+func (l *limiter) hand() {
+	l.calls.hand(l.limit)
+	l.listing.hand(max(1, l.limit/2))
+}
+
+// acquire waits for a slot for a call; release gives it back.
+func (l *limiter) acquire(ctx context.Context) error { return l.enter(ctx, &l.calls) }
+
+// beginLists waits for a unit's turn to ask for its lists, one after the other: what it decides by them must not have grown old by the
+// time that the last of them comes. endLists ends the turn.
+func (l *limiter) beginLists(ctx context.Context) error { return l.enter(ctx, &l.listing) }
+
+func (l *limiter) endLists() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.listing.used--
+	l.hand()
+}
+
+func (l *limiter) enter(ctx context.Context, q *queue) error {
 	ready := make(chan struct{})
-	l.waiting = append(l.waiting, ready)
+	l.mu.Lock()
+	q.waiting = append(q.waiting, ready)
+	l.hand()
 	l.mu.Unlock()
+	select {
+	case <-ready:
+		return nil
+	default:
+	}
 	select {
 	case <-ready:
 		return nil
@@ -51,13 +88,11 @@ func (l *limiter) acquire(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, w := range l.waiting {
-		if w == ready {
-			l.waiting = append(l.waiting[:i], l.waiting[i+1:]...)
-			return ctx.Err()
-		}
+	if i := slices.Index(q.waiting, ready); i >= 0 {
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+		return ctx.Err()
 	}
-	l.used-- // it was handed over at the same moment
+	q.used-- // it was handed over at the same moment
 	l.hand()
 	return ctx.Err()
 }
@@ -66,7 +101,7 @@ func (l *limiter) acquire(ctx context.Context) error {
 func (l *limiter) release(class ha.Class) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.used--
+	l.calls.used--
 	switch class {
 	case ha.ClassBusy, ha.ClassBroken, ha.ClassInDoubt:
 		// One bad moment fails many calls at once: it halves once.
@@ -85,19 +120,11 @@ func (l *limiter) release(class ha.Class) {
 	l.hand()
 }
 
-func (l *limiter) hand() {
-	for l.used < l.limit && len(l.waiting) > 0 {
-		l.used++
-		close(l.waiting[0])
-		l.waiting = l.waiting[1:]
-	}
-}
-
 // free is how many calls could be sent at once.
 func (l *limiter) free() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return max(0, l.limit-l.used-len(l.waiting))
+	return max(0, l.limit-l.calls.used-len(l.calls.waiting))
 }
 
 // size is the present limit, for the metrics.

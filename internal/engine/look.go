@@ -85,6 +85,23 @@ func (u *unit) look(ctx context.Context, host string, due []plan.Look) {
 	if wants(plan.LookAggregates) {
 		ask(ctx, u, free, u.e.cloud.Aggregates, func(f *plan.Facts, s seen[[]ha.Aggregate]) { f.Aggregates = s(f.Aggregates) })
 	}
+	if wants(plan.LookMigrations) || wants(plan.LookServers) {
+		u.lists(ctx, host, wants)
+	}
+	var group errgroup.Group
+	group.SetLimit(singlesAtOnce)
+	for _, l := range due {
+		group.Go(func() error { u.single(ctx, l); return nil })
+	}
+	_ = group.Wait() // answers and errors go to the facts
+}
+
+// lists asks for what all instances of the host share.
+func (u *unit) lists(ctx context.Context, host string, wants func(plan.LookKind) bool) {
+	if u.e.limiter.beginLists(ctx) != nil {
+		return
+	}
+	defer u.e.limiter.endLists()
 	if wants(plan.LookMigrations) {
 		ask(ctx, u, paced, func(ctx context.Context) ([]ha.Migration, error) { return u.e.cloud.Migrations(ctx, host) },
 			func(f *plan.Facts, s seen[[]ha.Migration]) { f.Migrations = s(f.Migrations) })
@@ -98,12 +115,6 @@ func (u *unit) look(ctx context.Context, host string, due []plan.Look) {
 				}
 			})
 	}
-	var group errgroup.Group
-	group.SetLimit(singlesAtOnce)
-	for _, l := range due {
-		group.Go(func() error { u.single(ctx, l); return nil })
-	}
-	_ = group.Wait() // answers and errors go to the facts
 }
 
 // single asks about one instance.

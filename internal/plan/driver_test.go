@@ -34,7 +34,8 @@ type world struct {
 	fencing  bool
 	owner    int // counts takeovers: what came for a former owner is lost
 
-	slow time.Duration // how much longer than usual a look takes
+	slow      time.Duration // how much longer than usual a look takes
+	slowLists time.Duration // and one at servers or migrations besides
 
 	agenda  []*item
 	seq     int

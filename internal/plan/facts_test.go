@@ -37,7 +37,11 @@ func (w *world) look(l plan.Look) {
 		w.asked[l] = w.now
 		w.looked[string(l.Kind)]++
 		put := w.answer(l)
-		w.plan(50*time.Millisecond+w.slow, true, func() {
+		takes := 50*time.Millisecond + w.slow
+		if l.Kind == plan.LookServers || l.Kind == plan.LookMigrations {
+			takes += w.slowLists
+		}
+		w.plan(takes, true, func() {
 			if w.owner == owner {
 				delete(w.pending, l)
 				put()

@@ -165,8 +165,9 @@ func (t *turn) fit(m *ha.VMove, may bool, stop string) bool {
 	return false
 }
 
-// listsStand is how old the host's lists may be when an order is sent by them: somebody may have ordered by hand since.
-const listsStand = 2 * time.Minute
+// listsStand is how old the host's lists may be when an order is sent by them: somebody may have ordered by hand since. Where each takes as
+// long as a call may, the older is half as old when both have come.
+func (t *turn) listsStand() time.Duration { return max(2*time.Minute, 4*t.Rules.NovaTimeout) }
 
 // order sends the one order that must never be sent twice (invariants I2, I4).
 func (t *turn) order(m *ha.VMove, may bool, stop string) bool {
@@ -187,9 +188,11 @@ func (t *turn) order(m *ha.VMove, may bool, stop string) bool {
 	if !may {
 		return false
 	}
-	if old := t.Now.Add(-listsStand); !t.Facts.Migrations.After(old) || !t.Facts.Servers.After(old) {
+	if old := t.Now.Add(-t.listsStand()); !t.Facts.Migrations.After(old) || !t.Facts.Servers.After(old) {
 		if err := cmp.Or(t.Facts.Migrations.Err, t.Facts.Servers.Err); err != nil {
 			m.Message = ptr("waiting: Nova does not list what is on the host, or under way: " + ha.TextOf(err))
+		} else if !t.Facts.Migrations.At.IsZero() && !t.Facts.Servers.At.IsZero() {
+			m.Message = ptr("waiting: Nova has not listed lately what is on the host, and under way")
 		}
 		t.keepLooking()
 		return false

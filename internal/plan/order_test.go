@@ -418,3 +418,21 @@ func TestNoOrderByOldLists(t *testing.T) {
 		t.Errorf("sent %v", w.sent)
 	}
 }
+
+// Lists that are only slow to come are said, too, and the orders go on with them.
+func TestOldListsAreSaid(t *testing.T) {
+	w := hostDeath(t)
+	w.instance("i1")
+	w.instance("i2")
+	w.rules.Threads = 1
+	w.comes(time.Second, func() { w.unit.Wishes.HoldBy, w.unit.Wishes.HoldReason = "op", "looking" })
+	w.run(10 * time.Second)
+	w.slowLists = 5 * time.Minute
+	w.run(3 * time.Minute)
+	w.comes(0, func() { w.unit.Wishes = ha.Wishes{Releases: 1, ReleaseBy: "op"} })
+	w.run(time.Minute)
+	w.waiting("Nova has not listed lately what is on the host")
+	w.slowLists = 0
+	w.toEnd(10 * time.Minute)
+	w.end(ha.StatusFinished, "2 of 2")
+}

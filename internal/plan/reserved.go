@@ -221,7 +221,8 @@ func (t *turn) returnUnused() bool {
 			continue
 		}
 		used := slices.ContainsFunc(t.moves, func(m ha.VMove) bool {
-			return m.Order.Target == p.Name && (m.Order.Open() || m.DestHost != nil)
+			arrived := m.DestHost != nil && (*m.DestHost == p.Name || m.Order.Target == p.Name) // an older salvor kept the first only
+			return arrived || m.Order.Open() && m.Order.Target == p.Name
 		})
 		if !used && !t.undone(p) {
 			done = false

@@ -106,14 +106,12 @@ func (s *Store) retryEnded(ctx context.Context, tx bun.Tx, notification string, 
 		return err
 	}
 	again := rules.Again(row.work(now), wish)
-	if err := s.touchForHostUnit(ctx, tx, again.Kind, again.HostUUID); err != nil {
-		return err
-	}
-	host, err := one[hostRow](ctx, tx, "uuid = ? AND deleted = 0", again.HostUUID)
+	// Whatever its kind: who deletes the host at the same time moves the row too, and one of the two comes first.
+	there, err := changed(ctx, tx, "UPDATE hosts SET touch = touch + 1 WHERE uuid = ? AND deleted = 0", again.HostUUID)
 	if err != nil {
 		return err
 	}
-	if host == nil {
+	if there == 0 {
 		return rules.HostGone(notification)
 	}
 	next := newWork(again, now)

@@ -350,3 +350,15 @@ func TestCommentBehindAValue(t *testing.T) {
 		t.Errorf("a value that may have it lost it: %q", c.Nova.Password.Reveal())
 	}
 }
+
+// TestHiddenFilesAndCase: as with oslo.config, a file whose name begins with a dot is not read, and a choice has no case.
+func TestHiddenFilesAndCase(t *testing.T) {
+	dir := write(t, map[string]string{"a.conf": "[salvor]\nlocal_disk = Leave\n", ".b.conf": "[DEFAULT]\ndebug = true\n"})
+	c, _, err := Load(Sources{Dirs: []string{dir}, SearchDirs: []string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Salvor.LocalDisk != "leave" || c.Log.Debug {
+		t.Errorf("local_disk is %q, debug %v", c.Salvor.LocalDisk, c.Log.Debug)
+	}
+}

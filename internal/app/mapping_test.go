@@ -105,7 +105,7 @@ func TestEveryOptionArrives(t *testing.T) {
 		{"keystone.Config", keystoneConfig(c), []string{"CacheSize"}},
 		{"api.Config", apiConfig(c), []string{"Log", "HealthDisabled", "RequestTimeout", "SilentClient"}},
 		{"api.CORS", apiConfig(c).CORS, nil},
-		{"store.Config", storeConfig(c, syncReads), []string{"LockWait", "CallFor", "RetryFor", "Wrap", "Announce"}},
+		{"store.Config", storeConfig(c, syncReads), []string{"LockWait", "CallFor", "RetryFor", "SyncFor", "Wrap", "Announce"}},
 	}
 	for _, room := range rooms {
 		v := reflect.ValueOf(room.got)

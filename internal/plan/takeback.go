@@ -53,11 +53,15 @@ func (t *turn) takeBack() {
 		return
 	}
 	svc, known := t.watch()
-	if !known && !t.vanished() {
+	switch {
+	case known:
+	case t.cellAway(): // however long that takes, without the lease
+		t.park = takeBackEvery
 		return
-	}
-	if !known {
+	case t.vanished():
 		t.forgotten()
+		return
+	default:
 		return
 	}
 	t.trackHealth(svc)

@@ -268,3 +268,15 @@ func TestAServerThatStops(t *testing.T) {
 		t.Error("the request goes on after the server was closed")
 	}
 }
+
+// Masakari calls a segment in use as it was asked for, a host in use by its uuid as it is (measured).
+func TestInUseByWhichName(t *testing.T) {
+	const id = "0123abcd-4567-89ab-cdef-0123456789ab"
+	c := &call{params: map[string]string{"segment_id": id, "id": strings.ToUpper(id)}}
+	for kind, want := range map[ha.Kind]string{ha.KindSegment: strings.ToUpper(id), ha.KindHost: id} {
+		var told *ha.InUseError
+		if err := c.asAsked(&ha.InUseError{Kind: kind, ID: id}); !errors.As(err, &told) || told.ID != want {
+			t.Errorf("%s: %v, want it called %s", kind, err, want)
+		}
+	}
+}

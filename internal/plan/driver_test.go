@@ -143,6 +143,7 @@ func (w *world) instance(id string, with ...func(*ha.Server)) *ha.Server {
 
 // forget is what a takeover loses.
 func (w *world) forget() {
+	w.unit.Now = w.now // a claim loads
 	w.facts, w.memory, w.results = plan.Facts{}, plan.Memory{}, nil
 	w.flying, w.asked, w.pending = map[string]ha.ActKind{}, map[plan.Look]time.Time{}, map[plan.Look]bool{}
 	w.owner++
@@ -296,8 +297,11 @@ func (w *world) turn() {
 	for _, l := range d.Looks {
 		w.look(l)
 	}
-	if d.Reload && w.reload != nil {
-		w.reload()
+	if d.Reload {
+		w.unit.Now = w.now
+		if w.reload != nil {
+			w.reload()
+		}
 	}
 	if d.Park > 0 && len(w.flying) == 0 {
 		w.forget()

@@ -60,6 +60,10 @@ func (t *turn) gates() bool {
 			t.reloadAfter(askAgain[a.verdict])
 			t.wakeAt(t.Now.Add(askAgain[a.verdict]))
 		}
+		delete(t.Memory.Since, keyRows)
+		return false
+	}
+	if !t.recentRows() {
 		return false
 	}
 	if t.rec.Proof != ha.ProofFenced { // else fencing has taken its time since the brake was asked first

@@ -313,6 +313,25 @@ func TestGateBrakeAgainAfterTheProof(t *testing.T) {
 	w.acts()
 }
 
+// What it counts then is of now, though nothing has asked for the rows since the fence was begun: those who died meanwhile are counted.
+func TestGateBrakeCountsYoungRows(t *testing.T) {
+	w := hostDeath(t)
+	w.instance("i1")
+	w.service(failedHost).Up = true // Nova has not noticed: 15 s of silence are awaited
+	var died bool
+	w.at(14900*time.Millisecond, func() { died = true })
+	w.reload = func() { // others' deaths are seen only in rows that are loaded
+		if died {
+			w.unit.Peers[2].OpenIncident, w.unit.Peers[3].OpenIncident = true, true
+			w.die("compute-3")
+			w.die("compute-4")
+		}
+	}
+	w.run(time.Minute)
+	w.waiting("gate brake: 3 of 4")
+	w.acts()
+}
+
 func TestGateRate(t *testing.T) {
 	w := hostDeath(t)
 	w.instance("i1")

@@ -131,6 +131,25 @@ func (t *turn) reloadAfter(age time.Duration) {
 	t.reload = true
 }
 
+// rowsStand is how old the rows of others may be when a recovery starts by their numbers: while its host's death was being proven, others
+// died and were reported.
+const rowsStand = time.Second
+
+const keyRows = "rows"
+
+// recentRows reports whether the rows are that young, or were loaded since it was asked first; else it has them loaded.
+func (t *turn) recentRows() bool {
+	old, waiting := t.Memory.Since[keyRows]
+	if t.Now.Sub(t.Unit.Now) <= rowsStand || waiting && !t.Unit.Now.Equal(old) {
+		delete(t.Memory.Since, keyRows)
+		return true
+	}
+	t.Memory.Since[keyRows] = t.Unit.Now
+	t.reload = true
+	t.wakeAt(t.Now)
+	return false
+}
+
 // act decides an act: its intent is journaled with the changes of this turn, and sent only when they are committed. At most
 // one per key is in flight; false when one is, when its back-off is not over, or when Nova has as much to do as it may have.
 func (t *turn) act(a ha.Act) bool {

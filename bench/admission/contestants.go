@@ -195,31 +195,20 @@ func (c recordedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return recordedConn{conn.(session), c.r}, nil
-}
-
-// session is what the drivers' connections can do.
-type session interface {
-	driver.Conn
-	driver.Pinger
-	driver.Validator
-	driver.ExecerContext
-	driver.QueryerContext
-	driver.ConnBeginTx
-	driver.SessionResetter
+	return recordedConn{conn.(testkit.Session), c.r}, nil
 }
 
 type recordedConn struct {
-	session
+	testkit.Session
 	r *recorder
 }
 
 func (c recordedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	c.r.hear(query, args, false)
-	return c.session.ExecContext(ctx, query, args)
+	return c.Session.ExecContext(ctx, query, args)
 }
 
 func (c recordedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	c.r.hear(query, args, true)
-	return c.session.QueryContext(ctx, query, args)
+	return c.Session.QueryContext(ctx, query, args)
 }

@@ -110,34 +110,23 @@ func (c pausedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pausedConn{session: conn.(session), pause: c.pause}, nil
-}
-
-// session is what the store's connections can do.
-type session interface {
-	driver.Conn
-	driver.Pinger
-	driver.Validator
-	driver.ExecerContext
-	driver.QueryerContext
-	driver.ConnBeginTx
-	driver.SessionResetter
+	return &pausedConn{Session: conn.(testkit.Session), pause: c.pause}, nil
 }
 
 type pausedConn struct {
-	session
+	testkit.Session
 	pause  *pause
 	within bool
 }
 
 func (c *pausedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	tx, err := c.session.BeginTx(ctx, opts)
+	tx, err := c.Session.BeginTx(ctx, opts)
 	c.within = err == nil
 	return pausedTx{tx, c}, err
 }
 
 func (c *pausedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	result, err := c.session.ExecContext(ctx, query, args)
+	result, err := c.Session.ExecContext(ctx, query, args)
 	if c.within && err == nil {
 		c.pause.answered(query)
 	}
@@ -145,7 +134,7 @@ func (c *pausedConn) ExecContext(ctx context.Context, query string, args []drive
 }
 
 func (c *pausedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	rows, err := c.session.QueryContext(ctx, query, args)
+	rows, err := c.Session.QueryContext(ctx, query, args)
 	if !c.within || err != nil {
 		return rows, err
 	}

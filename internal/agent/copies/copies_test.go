@@ -427,19 +427,18 @@ func TestByteFlippedAtRest(t *testing.T) {
 }
 
 // word waits for news of a blob.
-func (p *place) word(t *testing.T, blob, state string) wire.AgentCopy {
+func (p *place) word(t *testing.T, blob, state string) (word wire.AgentCopy) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	await(t, "word that "+blob+" is "+state, func() bool {
 		b := p.Batch(1000)
 		p.Accepted(b)
-		for _, w := range b.Copies {
-			if w.Blob == blob && w.State == state {
-				return w
-			}
+		i := slices.IndexFunc(b.Copies, func(w wire.AgentCopy) bool { return w.Blob == blob && w.State == state })
+		if i >= 0 {
+			word = b.Copies[i]
 		}
-	}
-	t.Fatalf("no word that %s is %s", blob, state)
-	return wire.AgentCopy{}
+		return i >= 0
+	})
+	return word
 }
 
 // TestVerifyOrders: a right copy, a wrong one, and none.

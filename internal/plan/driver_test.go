@@ -380,3 +380,14 @@ func text(s *string) string {
 	}
 	return *s
 }
+
+// hostUnitUnseen has a unit of the host become active that the rows at hand do not tell of until a commit gives way to it.
+func (w *world) hostUnitUnseen() {
+	w.refuse = func(changes []ha.Change) bool {
+		if w.unit.HostUnit == 0 && slices.ContainsFunc(changes, func(c ha.Change) bool { _, is := c.(ha.GiveWay); return is }) {
+			w.unit.HostUnit = 7
+			return true
+		}
+		return false
+	}
+}

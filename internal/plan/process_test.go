@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -234,13 +233,17 @@ func TestProcessGivesWay(t *testing.T) {
 	w.end(ha.StatusFinished, "host recovery took over")
 
 	w = processReport(t, ha.EventStopped, ha.ProcessNovaCompute)
-	w.refuse = func(changes []ha.Change) bool { // the guard: a host unit has become active
-		if slices.ContainsFunc(changes, func(c ha.Change) bool { _, is := c.(ha.GiveWay); return is }) {
-			w.unit.HostUnit = 7
-			return true
-		}
-		return false
-	}
+	w.hostUnitUnseen()
+	w.toEnd(time.Minute)
+	w.acts()
+	w.end(ha.StatusFinished, "host recovery took over")
+}
+
+// The disable that Nova shows may be the host recovery's own, which began since the rows were loaded.
+func TestProcessDisabledByTheHostUnit(t *testing.T) {
+	w := processReport(t, ha.EventStopped, ha.ProcessNovaCompute)
+	w.service(failedHost).Enabled, w.service(failedHost).DisabledReason = false, w.rules.DisableReason
+	w.hostUnitUnseen()
 	w.toEnd(time.Minute)
 	w.acts()
 	w.end(ha.StatusFinished, "host recovery took over")

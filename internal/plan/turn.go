@@ -168,17 +168,26 @@ func (t *turn) act(a ha.Act) bool {
 	if a.Instance != "" {
 		t.Slots--
 	}
-	if t.Unit.Kind != ha.UnitHost && !t.guarded {
-		t.guarded = true
-		t.changes = slices.Insert(t.changes, 0, ha.Change(ha.GiveWay{HostUUID: t.Unit.HostUUID}))
-	}
+	t.giveWay()
 	t.acts = append(t.acts, a)
 	t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryIntent, Key: a.Key, Act: a.Kind, InstanceUUID: a.Instance, Open: true, Text: describe(a)}})
 	return true
 }
 
-// end gives the notification its last word and ends the unit, which is held at no gate any more.
+// giveWay has this turn's changes refused if a unit of the host has become active that the rows at hand do not tell of.
+func (t *turn) giveWay() {
+	if t.Unit.Kind != ha.UnitHost && !t.guarded {
+		t.guarded = true
+		t.changes = slices.Insert(t.changes, 0, ha.Change(ha.GiveWay{HostUUID: t.Unit.HostUUID}))
+	}
+}
+
+// end gives the notification its last word and ends the unit, which is held at no gate any more. What Nova shows of the host may be
+// the work of the host's own unit: then the last word is not this one.
 func (t *turn) end(s ha.Status, format string, args ...any) {
+	if t.Unit.HostUnit == 0 {
+		t.giveWay()
+	}
 	t.unhold()
 	t.note.Status = s
 	t.say(format, args...)

@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -302,13 +301,14 @@ func TestVMRule7(t *testing.T) {
 	w.end(ha.StatusIgnored, "host recovery took over")
 
 	w = crashed(t)
-	w.refuse = func(changes []ha.Change) bool {
-		if slices.ContainsFunc(changes, func(c ha.Change) bool { _, is := c.(ha.GiveWay); return is }) {
-			w.unit.HostUnit = 7
-			return true
-		}
-		return false
-	}
+	w.hostUnitUnseen()
+	w.toEnd(time.Minute)
+	w.acts()
+	w.end(ha.StatusIgnored, "host recovery took over")
+
+	w = crashed(t) // which has moved it already
+	w.server("i1").Host = "compute-2"
+	w.hostUnitUnseen()
 	w.toEnd(time.Minute)
 	w.acts()
 	w.end(ha.StatusIgnored, "host recovery took over")

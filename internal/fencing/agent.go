@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/salvor-ha/salvor/internal/config"
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
@@ -16,7 +17,7 @@ import (
 type agent struct {
 	path    string
 	options []option
-	clean   cleaner
+	clean   config.Cleaner
 }
 
 // option is one line of what an agent reads.
@@ -59,7 +60,7 @@ func (a agent) Look(ctx context.Context) (ha.Power, string, error) {
 	if power == ha.PowerUnknown {
 		return power, "", a.failure("status", c.said(e))
 	}
-	return power, fmt.Sprintf("%s status: exit status %d, %s", a.name(), e.status, a.clean.line(e.out)), nil
+	return power, fmt.Sprintf("%s status: exit status %d, %s", a.name(), e.status, a.clean.Line(e.out)), nil
 }
 
 func (a agent) Off(ctx context.Context) (string, error) {
@@ -71,7 +72,7 @@ func (a agent) Off(ctx context.Context) (string, error) {
 	if e.status != 0 {
 		return "", a.failure("off", c.said(e))
 	}
-	return fmt.Sprintf("%s off: %s", a.name(), a.clean.line(lastLines(e.out, 1))), nil
+	return fmt.Sprintf("%s off: %s", a.name(), a.clean.Line(lastLines(e.out, 1))), nil
 }
 
 func (a agent) Check(ctx context.Context) (ha.Power, string, error) { return a.Look(ctx) }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/salvor-ha/salvor/internal/config"
 )
 
 // maxOutput is how much of a child's output, and of its errors, is kept; the rest is read and dropped.
@@ -25,7 +27,7 @@ type child struct {
 	args  []string
 	env   []string // besides PATH and the language
 	stdin string
-	clean cleaner
+	clean config.Cleaner
 }
 
 // ended is how a child ended by itself.
@@ -54,7 +56,7 @@ func (c child) run(ctx context.Context) (ended, error) {
 	}
 	cmd.Cancel, cmd.WaitDelay = group, grace
 	if err := cmd.Start(); err != nil {
-		return ended{}, fmt.Errorf("%s cannot be run: %s: %w", c.path, c.clean.line(err.Error()), ErrCannot)
+		return ended{}, fmt.Errorf("%s cannot be run: %s: %w", c.path, c.clean.Line(err.Error()), ErrCannot)
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
@@ -80,7 +82,7 @@ func (c child) run(ctx context.Context) (ended, error) {
 	case exit != nil:
 		return ended{}, fmt.Errorf("%s was ended by a signal (%s)", c.path, exit.ProcessState)
 	}
-	return ended{}, fmt.Errorf("%s: %s", c.path, c.clean.line(err.Error()))
+	return ended{}, fmt.Errorf("%s: %s", c.path, c.clean.Line(err.Error()))
 }
 
 // said is what a child that failed said: the end of its errors, or else of its output.
@@ -89,7 +91,7 @@ func (c child) said(e ended) string {
 	if text == "" {
 		text = strings.TrimSpace(e.out)
 	}
-	text = c.clean.line(lastLines(text, 3))
+	text = c.clean.Line(lastLines(text, 3))
 	if text == "" {
 		return fmt.Sprintf("exit status %d without a word", e.status)
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/salvor-ha/salvor/internal/config"
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
@@ -16,7 +17,7 @@ type command struct {
 	host    string
 	argv    []string
 	options []option
-	clean   cleaner
+	clean   config.Cleaner
 }
 
 func (c command) Look(ctx context.Context) (ha.Power, string, error) {
@@ -32,7 +33,7 @@ func (c command) Look(ctx context.Context) (ha.Power, string, error) {
 	case e.cut: // its last line is not known
 		return ha.PowerUnknown, "", fmt.Errorf("%s status: more than %d bytes of output, so that nothing was seen", c.name(), maxOutput)
 	case power != ha.PowerOn && power != ha.PowerOff:
-		return ha.PowerUnknown, "", fmt.Errorf("%s status: the last line is %q, not on or off", c.name(), c.clean.line(lastLines(e.out, 1)))
+		return ha.PowerUnknown, "", fmt.Errorf("%s status: the last line is %q, not on or off", c.name(), c.clean.Line(lastLines(e.out, 1)))
 	}
 	return power, c.name() + " status: " + string(power), nil
 }
@@ -46,7 +47,7 @@ func (c command) Off(ctx context.Context) (string, error) {
 	if e.status != 0 {
 		return "", fmt.Errorf("%s off: %s", c.name(), ch.said(e))
 	}
-	return strings.TrimSpace(c.name() + " off: exit status 0 " + c.clean.line(lastLines(e.out, 1))), nil
+	return strings.TrimSpace(c.name() + " off: exit status 0 " + c.clean.Line(lastLines(e.out, 1))), nil
 }
 
 func (c command) Check(ctx context.Context) (ha.Power, string, error) { return c.Look(ctx) }

@@ -16,7 +16,7 @@ type ipmi struct {
 	tool     string
 	args     []string // all but the command
 	password config.Secret
-	clean    cleaner
+	clean    config.Cleaner
 }
 
 var (
@@ -47,7 +47,7 @@ func (i ipmi) Off(ctx context.Context) (string, error) {
 	if e.status != 0 {
 		return "", i.failure("off", said)
 	}
-	return "ipmitool: " + i.clean.line(lastLines(e.out, 1)), nil
+	return "ipmitool: " + i.clean.Line(lastLines(e.out, 1)), nil
 }
 
 func (i ipmi) Check(ctx context.Context) (ha.Power, string, error) { return i.Look(ctx) }

@@ -109,7 +109,7 @@ func (f fields) redfish(s shared) builder {
 		}
 		id, _ := expand(system, host) // the name is fine: see above
 		return redfish{
-			base: base, system: id, user: s.user, password: s.password, session: session, clean: newCleaner(s.user, s.password),
+			base: base, system: id, user: s.user, password: s.password, session: session, clean: config.NewCleaner(s.user, s.password),
 			tls: &tls.Config{RootCAs: s.roots, InsecureSkipVerify: s.insecure, MinVersion: tls.VersionTLS12},
 		}, nil
 	}
@@ -163,7 +163,7 @@ func (f fields) ipmi(s shared) builder {
 		if !ipmiAddress.MatchString(at) {
 			return nil, errors.New("address: expected a name or an IP address")
 		}
-		return ipmi{tool: tool, args: append([]string{"-H", at}, fixed...), password: s.password, clean: newCleaner(s.user, s.password)}, nil
+		return ipmi{tool: tool, args: append([]string{"-H", at}, fixed...), password: s.password, clean: config.NewCleaner(s.user, s.password)}, nil
 	}
 }
 
@@ -189,7 +189,7 @@ func (f fields) agent(s shared) builder {
 			f.fail("options", "%s is not for the file", o.name)
 		}
 	}
-	clean := newCleaner(s.user, secrets...)
+	clean := config.NewCleaner(s.user, secrets...)
 	return func(host string) (Controller, error) {
 		own, err := expandAll(options, host)
 		return agent{path: path, options: own, clean: clean}, err
@@ -214,7 +214,7 @@ func (f fields) command(s shared) builder {
 		argv = []string{""}
 	}
 	options, secrets := f.options(s)
-	clean := newCleaner(s.user, secrets...)
+	clean := config.NewCleaner(s.user, secrets...)
 	return func(host string) (Controller, error) {
 		own, err := expandAll(options, host)
 		if err != nil {

@@ -32,7 +32,7 @@ type redfish struct {
 	password config.Secret
 	session  bool // log in and out, instead of an account with each request
 	tls      *tls.Config
-	clean    cleaner
+	clean    config.Cleaner
 }
 
 func (r redfish) Look(ctx context.Context) (power ha.Power, text string, err error) {
@@ -148,7 +148,7 @@ var errPrecondition = errors.New("the controller wants If-Match")
 func (c *redfishCall) do(ctx context.Context, method, where string, body map[string]string, etag string) (answer, error) {
 	to, err := c.base.Parse(where)
 	if err != nil || to.Scheme != c.base.Scheme || to.Host != c.base.Host {
-		return answer{}, fmt.Errorf("the controller points to %q, which is not at %s: %w", c.clean.line(where), c.base.Host, ErrCannot)
+		return answer{}, fmt.Errorf("the controller points to %q, which is not at %s: %w", c.clean.Line(where), c.base.Host, ErrCannot)
 	}
 	var in io.Reader
 	if body != nil {
@@ -160,7 +160,7 @@ func (c *redfishCall) do(ctx context.Context, method, where string, body map[str
 	}
 	req, err := http.NewRequestWithContext(ctx, method, to.String(), in)
 	if err != nil {
-		return answer{}, errors.New(c.clean.line(err.Error()))
+		return answer{}, errors.New(c.clean.Line(err.Error()))
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("OData-Version", "4.0")
@@ -178,13 +178,13 @@ func (c *redfishCall) do(ctx context.Context, method, where string, body map[str
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {
-		return answer{}, fmt.Errorf("no answer: %s", c.clean.line(err.Error()))
+		return answer{}, fmt.Errorf("no answer: %s", c.clean.Line(err.Error()))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	switch {
 	case err != nil:
-		return answer{}, fmt.Errorf("the answer to %s %s broke off: %s", method, to.Path, c.clean.line(err.Error()))
+		return answer{}, fmt.Errorf("the answer to %s %s broke off: %s", method, to.Path, c.clean.Line(err.Error()))
 	case len(text) > maxBody:
 		return answer{}, fmt.Errorf("the answer to %s %s is longer than %d bytes", method, to.Path, maxBody)
 	case resp.StatusCode < http.StatusMultipleChoices:
@@ -195,7 +195,7 @@ func (c *redfishCall) do(ctx context.Context, method, where string, body map[str
 
 func (c *redfishCall) refusal(method, path string, status int, body []byte) error {
 	text := fmt.Sprintf("%s %s answered %d", method, path, status)
-	if why := c.clean.line(redfishMessage(body)); why != "" {
+	if why := c.clean.Line(redfishMessage(body)); why != "" {
 		text += ": " + why
 	}
 	switch status {
@@ -251,7 +251,7 @@ func (c *redfishCall) onlySystem(ctx context.Context) (string, error) {
 		for _, m := range list.Members[:min(len(list.Members), 8)] {
 			ids = append(ids, m.ID)
 		}
-		return "", fmt.Errorf("the controller has %d systems, not one: set system (%s): %w", len(list.Members), c.clean.line(strings.Join(ids, ", ")), ErrCannot)
+		return "", fmt.Errorf("the controller has %d systems, not one: set system (%s): %w", len(list.Members), c.clean.Line(strings.Join(ids, ", ")), ErrCannot)
 	}
 	return list.Members[0].ID, nil
 }
@@ -270,7 +270,7 @@ func (c *redfishCall) reset(ctx context.Context, s redfishSystem) (string, error
 		allowed = readActionInfo(a.body)
 	}
 	if len(allowed) > 0 && !slices.Contains(allowed, forceOff) {
-		return "", fmt.Errorf("ForceOff is not among what the system allows (%s): %w", c.clean.line(strings.Join(allowed, ", ")), ErrCannot)
+		return "", fmt.Errorf("ForceOff is not among what the system allows (%s): %w", c.clean.Line(strings.Join(allowed, ", ")), ErrCannot)
 	}
 	return s.Actions.Reset.Target, nil
 }

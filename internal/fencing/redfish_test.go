@@ -331,8 +331,8 @@ func FuzzRedfishAnswer(f *testing.F) {
 		if err == nil && none != nil && power != ha.PowerUnknown {
 			t.Errorf("%q: %s and %v", body, power, none)
 		}
-		for _, line := range []string{text, (cleaner{}).line(redfishMessage(body))} {
-			if strings.ContainsAny(line, "\n\r\x00\x1b") || len([]rune(line)) > maxText+1 {
+		for _, line := range []string{text, (config.Cleaner{}).Line(redfishMessage(body))} {
+			if strings.ContainsAny(line, "\n\r\x00\x1b") || len([]rune(line)) > config.MaxSaid+1 {
 				t.Errorf("%q", line)
 			}
 		}
@@ -356,9 +356,9 @@ func FuzzAgentOutput(f *testing.F) {
 		case power == ha.PowerOn && (status != 0 || !strings.Contains(strings.ToLower(out), "on")):
 			t.Errorf("on by %d %q", status, out)
 		}
-		c := child{clean: newCleaner("u", config.NewSecret(secret))}
+		c := child{clean: config.NewCleaner("u", config.NewSecret(secret))}
 		said := c.said(e)
-		if strings.ContainsAny(said, "\n\r\x00\x1b") || len([]rune(said)) > maxText+40 {
+		if strings.ContainsAny(said, "\n\r\x00\x1b") || len([]rune(said)) > config.MaxSaid+40 {
 			t.Errorf("%q", said)
 		}
 		if len(secret) > 8 && strings.Contains(said, secret) {

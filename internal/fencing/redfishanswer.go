@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/salvor-ha/salvor/internal/config"
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
@@ -49,7 +50,7 @@ func (s redfishSystem) power() (ha.Power, string, error) {
 	case "On", "PoweringOn", "PoweringOff", "Paused":
 		return ha.PowerOn, "PowerState " + *s.PowerState, nil
 	}
-	return ha.PowerUnknown, "", fmt.Errorf("PowerState is %q, which says neither On nor Off", cleaner{}.line(*s.PowerState))
+	return ha.PowerUnknown, "", fmt.Errorf("PowerState is %q, which says neither On nor Off", config.Cleaner{}.Line(*s.PowerState))
 }
 
 // readActionInfo reads the values of ResetType that an ActionInfo allows; none when it does not say.

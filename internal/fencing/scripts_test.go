@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/salvor-ha/salvor/internal/config"
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
@@ -135,7 +136,7 @@ hosts:
 			if err != nil || r.Off || !strings.Contains(r.Text, tt.text) {
 				t.Errorf("%v %+v", err, r)
 			}
-			if strings.Contains(fmt.Sprint(r), secret) || len(r.Text) > 2*maxText {
+			if strings.Contains(fmt.Sprint(r), secret) || len(r.Text) > 2*config.MaxSaid {
 				t.Errorf("%d characters, or the secret, in %s", len(r.Text), r.Text)
 			}
 			if took := time.Since(began); took > 10*time.Second {

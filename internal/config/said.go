@@ -1,4 +1,4 @@
-package fencing
+package config
 
 import (
 	"bytes"
@@ -9,19 +9,17 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-
-	"github.com/salvor-ha/salvor/internal/config"
 )
 
-// maxText is how many characters of what a controller said are kept as evidence.
-const maxText = 300
+// MaxSaid is how many characters of what another server or program said are kept, be it in the log, in a row or in an answer.
+const MaxSaid = 500
 
-// cleaner takes secrets out of what others said.
-type cleaner struct{ masks []string }
+// Cleaner takes secrets out of what others said, and bounds it; the zero value only bounds it.
+type Cleaner struct{ masks []string }
 
-// newCleaner masks the secrets, also as URLs, quoted texts, JSON, and logins of HTTP have them.
-func newCleaner(user string, secrets ...config.Secret) cleaner {
-	var c cleaner
+// NewCleaner masks the secrets, also as URLs, quoted texts, JSON, and logins of HTTP have them.
+func NewCleaner(user string, secrets ...Secret) Cleaner {
+	var c Cleaner
 	for _, s := range secrets {
 		text := s.Reveal()
 		if text == "" {
@@ -38,10 +36,10 @@ func newCleaner(user string, secrets ...config.Secret) cleaner {
 	return c
 }
 
-// line makes text one line without secrets and control characters, of at most maxText characters.
-func (c cleaner) line(text string) string {
+// Line makes text one line without secrets and control characters, of at most MaxSaid characters and a mark of what is cut.
+func (c Cleaner) Line(text string) string {
 	for _, m := range c.masks {
-		text = strings.ReplaceAll(text, m, "***")
+		text = strings.ReplaceAll(text, m, masked)
 	}
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
@@ -50,8 +48,8 @@ func (c cleaner) line(text string) string {
 		return r
 	}, strings.ToValidUTF8(text, " "))
 	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > maxText {
-		text = string(runes[:maxText]) + "…"
+	if runes := []rune(text); len(runes) > MaxSaid {
+		text = string(runes[:MaxSaid]) + "…"
 	}
 	return text
 }

@@ -1,10 +1,13 @@
 package keystone
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -14,6 +17,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/salvor-ha/salvor/internal/config"
 	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/policy"
 )
@@ -122,17 +126,31 @@ func (s *session) validate(ctx context.Context, token string, allowExpired bool)
 		if err == nil {
 			return doc, ok, nil
 		}
-		var none *url.Error // net/http's own: there was no answer
-		if !errors.As(err, &none) || try >= s.cfg.Retries {
-			return doc, false, unavailable(err)
+		if !passes(err) || try >= s.cfg.Retries {
+			return doc, false, s.unavailable(err, token)
 		}
 		again := time.NewTimer(pause)
 		select {
 		case <-again.C:
 		case <-ctx.Done():
 			again.Stop()
-			return doc, false, unavailable(err)
+			return doc, false, s.unavailable(err, token)
 		}
+	}
+}
+
+// passes reports whether an error is that of a moment: no answer came. What TLS refuses, such as a certificate of an unknown CA or of
+// another name, it refuses again; keystoneauth does not ask again either.
+func passes(err error) bool {
+	var none *url.Error // net/http's own
+	var certificate *tls.CertificateVerificationError
+	var notTLS tls.RecordHeaderError
+	var alert *net.OpError
+	switch {
+	case !errors.As(err, &none), errors.As(err, &certificate), errors.As(err, &notTLS), errors.Is(err, http.ErrSchemeMismatch):
+		return false
+	default: // alerts of TLS, theirs and ours, are operations by these names
+		return !errors.As(err, &alert) || alert.Op != "remote error" && alert.Op != "local error"
 	}
 }
 
@@ -169,24 +187,43 @@ func (s *session) ask(ctx context.Context, token string, allowExpired bool) (doc
 		return doc, false, nil
 	case code.Actual == http.StatusNotFound: // a proxy's, which knows no tokens
 		s.client.CompareAndSwap(client, nil)
-		err = fmt.Errorf("%w (%w)", errNotKeystone, plain(err))
+		err = fmt.Errorf("%w (%s)", errNotKeystone, s.plain(err, token).Error())
 	}
 	return document{}, false, err
 }
 
-func unavailable(err error) error { return &ha.UnavailableError{What: "keystone", Err: plain(err)} }
+// unavailable is an error of Keystone's as callers know it, bounded and without the token that it is about.
+func (s *session) unavailable(err error, token string) error {
+	return &ha.UnavailableError{What: "keystone", Err: s.plain(err, token)}
+}
 
-// plain puts Keystone's own words in the place of gophercloud's about codes that it expected.
-func plain(err error) error {
+// told is an error in words that can be shown.
+type told struct {
+	text string
+	err  error
+}
+
+func (t told) Error() string { return t.text }
+func (t told) Unwrap() error { return t.err }
+
+// plain puts Keystone's own words in the place of gophercloud's about codes that it expected. What answers may repeat what it was sent.
+func (s *session) plain(err error, token string) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
 	var code gophercloud.ErrUnexpectedResponseCode
-	if !errors.As(err, &code) {
-		return err
+	if errors.As(err, &code) {
+		text = fmt.Sprintf("Keystone answered %s %s with %d: %s", code.Method, code.URL, code.Actual,
+			cmp.Or(said(code.Body), http.StatusText(code.Actual)))
 	}
-	message := said(code.Body)
-	if message == "" {
-		message = http.StatusText(code.Actual)
+	own := ""
+	if client := s.client.Load(); client != nil {
+		own = client.Token()
 	}
-	return fmt.Errorf("Keystone answered %s %s with %d: %s", code.Method, code.URL, code.Actual, message)
+	c := config.NewCleaner(s.cfg.Username, config.NewSecret(s.cfg.Password), config.NewSecret(s.cfg.ApplicationCredentialSecret),
+		config.NewSecret(own), config.NewSecret(token))
+	return told{c.Line(text), err}
 }
 
 // said is the message of a fault of Keystone's, "" of anything else.

@@ -1,12 +1,18 @@
 package keystone
 
 import (
+	"crypto/tls"
 	"encoding/pem"
 	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,6 +52,68 @@ func TestPrivateCA(t *testing.T) {
 			t.Errorf("%s: %+v, %v, %v", c.name, id, ok, err)
 		case !c.want && (ok || !errors.As(err, &away) || !strings.Contains(err.Error(), "certificate") || !strings.Contains(err.Error(), srv.URL)):
 			t.Errorf("%s: %v, %v", c.name, ok, err)
+		}
+	}
+}
+
+// What TLS refuses is asked for once: it would be refused again, and callers would wait for nothing. A connection that breaks is
+// another matter.
+func TestRefusalOfTLSIsNotAskedForAgain(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		server func(*httptest.Server)
+		change func(*Config, string)
+		plain  bool
+		again  bool
+	}{
+		{name: "unknown CA"},
+		{name: "another name", change: func(c *Config, ca string) {
+			c.CAFile, c.AuthURL = ca, strings.Replace(c.AuthURL, "127.0.0.1", "localhost", 1)
+		}},
+		{name: "no certificate of ours", change: func(c *Config, ca string) { c.CAFile = ca }, server: func(s *httptest.Server) {
+			s.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert}
+		}},
+		{name: "no TLS there", plain: true, change: func(c *Config, _ string) { c.AuthURL = strings.Replace(c.AuthURL, "http:", "https:", 1) }},
+		{name: "hangs up", plain: true, again: true, server: func(s *httptest.Server) {
+			s.Config.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		}},
+	} {
+		var opened atomic.Int32
+		srv := httptest.NewUnstartedServer(&fakeKeystone{})
+		srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+		srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+			if s == http.StateNew {
+				opened.Add(1)
+			}
+		}
+		if c.server != nil {
+			c.server(srv)
+		}
+		ca := filepath.Join(t.TempDir(), "ca.pem")
+		if c.plain {
+			srv.Start()
+		} else {
+			srv.StartTLS()
+			if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		defer srv.Close()
+		cfg := Config{AuthURL: srv.URL + "/v3", Username: "salvor", Password: "secret", UserDomainName: "Default", ProjectName: "service", ProjectDomainName: "Default", Retries: 3}
+		if c.change != nil {
+			c.change(&cfg, ca)
+		}
+		v, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.session.pause = time.Nanosecond
+		var away *ha.UnavailableError
+		if _, ok, err := v.Authenticate(request("good")); ok || !errors.As(err, &away) {
+			t.Errorf("%s: %v, %v", c.name, ok, err)
+		}
+		if n := opened.Load(); n != 1 && !c.again || n < 4 && c.again {
+			t.Errorf("%s: %d connections", c.name, n)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func New(cfg Config) (*Validator, error) {
 // Check logs in with salvor's own account, as validating a first token would; nothing is validated.
 func (v *Validator) Check(ctx context.Context) error {
 	_, err := v.session.identity(ctx)
-	return plain(err)
+	return v.session.plain(err, "")
 }
 
 // identityHeaders are those with which keystonemiddleware tells an application who calls. From a client they are lies.
@@ -98,7 +98,7 @@ func (v *Validator) verdict(ctx context.Context, token string, allowExpired bool
 	})
 	select {
 	case <-ctx.Done():
-		return verdict{}, unavailable(ctx.Err())
+		return verdict{}, v.session.unavailable(ctx.Err(), token)
 	case result := <-flight:
 		if result.Err != nil {
 			return verdict{}, result.Err

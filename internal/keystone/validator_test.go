@@ -323,6 +323,24 @@ func TestAnswersThatAreNoKeystones(t *testing.T) {
 	}
 }
 
+// What answers in Keystone's place is told in one short line, without what it was sent.
+func TestWhatKeystoneSaysIsBounded(t *testing.T) {
+	k, v := start(t, nil)
+	for _, said := range []string{strings.Repeat("no ", 1<<20), "who is salvor with secret?\nAnd session-1, and gAAAAtoken?"} {
+		body, _ := json.Marshal(map[string]any{"error": map[string]any{"code": 500, "message": said}})
+		k.set(func() { k.status, k.body, k.tokens["gAAAAtoken"] = 500, string(body), k.tokens["good"] })
+		_, _, err := v.Authenticate(request("gAAAAtoken"))
+		if err == nil || len(err.Error()) > 600 || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%d bytes: %.600q", len(fmt.Sprint(err)), fmt.Sprint(err))
+		}
+		for _, secret := range []string{"with secret", "session-1", "gAAAAtoken"} {
+			if strings.Contains(fmt.Sprint(err), secret) {
+				t.Errorf("%q is in %v", secret, err)
+			}
+		}
+	}
+}
+
 // TestNoAnswerIsAskedForAgain: as often as http_request_max_retries says.
 func TestNoAnswerIsAskedForAgain(t *testing.T) {
 	k, v := start(t, func(c *Config) { c.Retries = 2 })

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/salvor-ha/salvor/internal/config"
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
@@ -73,7 +74,7 @@ var refusals = []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, ht
 func (w *webhook) post(ctx context.Context, m ha.Message) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.conf.URL, bytes.NewReader([]byte(m.Body)))
 	if err != nil {
-		return withoutURL(err)
+		return w.told(err)
 	}
 	at := strconv.FormatInt(time.Now().Unix(), 10)
 	for name, value := range map[string]string{
@@ -86,7 +87,7 @@ func (w *webhook) post(ctx context.Context, m ha.Message) error {
 	}
 	resp, err := w.client.Do(req)
 	if err != nil {
-		return withoutURL(err)
+		return w.told(err)
 	}
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
@@ -107,13 +108,18 @@ func Signature(secret, timestamp, body string) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// withoutURL takes the URL out of an error: its path or query may be a secret.
-func withoutURL(err error) error {
+// told is an error without the URL, whose path or query may be a secret, in one short line: net/http quotes what it cannot read, which
+// may be long, and the post itself.
+func (w *webhook) told(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
-		return of.Err
+		err = of.Err
 	}
-	return err
+	where := ""
+	if u, bad := url.Parse(w.conf.URL); bad == nil && len(u.RequestURI()) > 1 {
+		where = u.RequestURI()
+	}
+	return errors.New(config.NewCleaner("", config.NewSecret(w.conf.Secret), config.NewSecret(where)).Line(err.Error()))
 }
 
 // Close gives up idle connections.

@@ -1,9 +1,12 @@
 package announce
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -105,4 +108,36 @@ func TestWebhookHasADeadline(t *testing.T) {
 			t.Errorf("it outlives its context: %v", err)
 		}
 	})
+}
+
+// What is no web server may say anything, also what was posted to it.
+func TestWebhookThatIsNone(t *testing.T) {
+	for _, says := range []string{strings.Repeat("x", 100000) + "\r\n\r\n", "", "HTTP/1.1 302 Found\r\nLocation: http://%zz/in?key=hush\r\n\r\n"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			line, _ := bufio.NewReader(conn).ReadString('\n')
+			if says == "" { // an echo
+				says = line + "\r\n"
+			}
+			_, _ = io.WriteString(conn, says)
+		}()
+		w := NewWebhook(Webhook{URL: "http://" + l.Addr().String() + "/in?key=hush", Timeout: 10 * time.Second})
+		_, err = w.Deliver(t.Context(), []ha.Message{{UUID: "m1"}})
+		l.Close()
+		<-ended
+		w.Close()
+		if err == nil || len(err.Error()) > 600 || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%.600q", fmt.Sprint(err))
+		}
+	}
 }

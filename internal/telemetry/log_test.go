@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 )
 
 func open(t *testing.T, cfg LogConfig) (*Log, *bytes.Buffer) {
@@ -137,5 +138,14 @@ func TestRedaction(t *testing.T) {
 				t.Errorf("%q is missing in %s", want, line)
 			}
 		}
+	}
+}
+
+// An error may quote another server.
+func TestLongErrorsAreCut(t *testing.T) {
+	l, stderr := open(t, LogConfig{})
+	l.Warn("away", "error", errors.New(strings.Repeat("ä", 1<<20)))
+	if line := stderr.String(); len(line) > 2*maxError || !utf8.ValidString(line) || !strings.Contains(line, "ä…") {
+		t.Errorf("%d bytes: %.200q", len(line), line)
 	}
 }

@@ -11,7 +11,7 @@ import (
 const masked = "***"
 
 // redacting is the last defence against secrets in log lines; the first is that nobody logs them. It masks values by their
-// key, and accounts in URLs wherever they stand.
+// key, and accounts in URLs wherever they stand. It is the last one against long errors, too: they may quote another server.
 type redacting struct{ inner slog.Handler }
 
 var (
@@ -82,10 +82,20 @@ func redact(a slog.Attr) slog.Attr {
 			return slog.String(a.Key, masked)
 		}
 		if err, ok := v.Any().(error); ok {
-			return slog.String(a.Key, withoutAccounts(err.Error()))
+			return slog.String(a.Key, withoutAccounts(bounded(err.Error())))
 		}
 	}
 	return slog.Attr{Key: a.Key, Value: v}
+}
+
+// maxError is how many bytes of an error stand in a line.
+const maxError = 4096
+
+func bounded(s string) string {
+	if len(s) <= maxError {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxError], "") + "…"
 }
 
 // plainKeys are the keys found to name no secret. Code names the keys of log lines, so they are few.

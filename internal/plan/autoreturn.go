@@ -41,10 +41,11 @@ func (t *turn) healthy(svc ha.Service) bool {
 // coming reports whether a returned host is about to be given back, so that it is looked at closely: for a while after it was called
 // back, and as long as it is well.
 func (t *turn) coming(svc ha.Service, back bool) bool {
+	_, failed := t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonStorage)
 	switch {
 	case !t.Rules.AutoReturn:
 		return false
-	case t.rec.HeldAt == ha.GateFlapping, t.othersDisable() && !svc.ForcedDown:
+	case t.rec.HeldAt == ha.GateFlapping, failed && !svc.ForcedDown:
 		return false
 	case t.rec.StartedAt != nil && svc.Up:
 		return true

@@ -98,7 +98,7 @@ func (t *turn) hostStarted() {
 // handOver leaves what is claimed on the host to its take-back, and wakes it, the return of a process that waits, and the cascade of its
 // storage, whose instances may have been moved.
 func (t *turn) handOver() {
-	if own := t.ownClaims(); ha.Claimed(own, ha.WhatForcedDown) || ha.Claimed(own, ha.WhatDisabled) || ha.Claimed(own, ha.WhatOrder) {
+	if own := t.ownClaims(); ha.Claimed(own, ha.WhatForcedDown) || ha.Claimed(own, ha.WhatDisabled) || ha.Claimed(own, ha.WhatOrder) || t.processClaims() {
 		t.change(ha.StartUnit{Kind: ha.UnitTakeBack, HostUUID: t.Unit.HostUUID, SegmentUUID: t.Unit.SegmentUUID})
 	}
 	for _, k := range []ha.UnitKind{ha.UnitTakeBack, ha.UnitProcess, ha.UnitStorage} {

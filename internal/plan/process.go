@@ -82,6 +82,13 @@ func (t *turn) processStopped() {
 		t.note.Status = ha.StatusRunning
 		t.rec.Step, t.rec.Attempt = ha.StepPrepare, t.rec.Attempt+1
 		t.rec.StartedAt = ptr(t.Now)
+		for _, c := range t.ownClaims() {
+			if c.Reason == ha.ReasonProcess { // it has failed anew: nothing of before says that it is back
+				t.dropClaim(c)
+				c.Since = t.Now
+				t.putClaim(c)
+			}
+		}
 		t.claimMaintenance(ha.ReasonProcess)
 	}
 	svc, ok := t.seenService()
@@ -166,11 +173,7 @@ func (t *turn) processStarted() {
 		t.processTakenBack()
 		return
 	}
-	a := ha.Act{Key: serviceKey(svc.Host), Kind: ha.ActService, Host: svc.Host, ServiceID: svc.ID, Enable: ptr(true)}
-	if failed, held := t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonStorage); held { // it stays disabled, for that reason
-		a.Enable, a.Reason = ptr(false), failed.Detail
-	}
-	t.act(a)
+	t.act(t.enableAfterProcess(svc))
 	t.look(LookServices, "")
 	t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
 }

@@ -12,7 +12,7 @@ import (
 const takeBackEvery = time.Minute
 
 // TakeBack is the plan of a host's take-back: it lives as long as salvor holds forced_down or disabled of a host recovery on
-// it, whether the host still is salvor's or was deleted. It has no notification.
+// it, whether the host still is salvor's or was deleted, or what a failure of its nova-compute claimed. It has no notification.
 func TakeBack(v View) Decision {
 	t := begin(v)
 	t.rec.Step = ha.StepWatch
@@ -36,7 +36,7 @@ func (t *turn) takeBack() {
 	_, kept := t.claim(t.Unit.HostUUID, ha.WhatMaintenance, ha.ReasonRecovery)
 	kept = kept && t.Rules.AutoReturn // it is ours to end
 	switch {
-	case !isForced && !isDisabled && !kept:
+	case !isForced && !isDisabled && !kept && !t.processClaims():
 		t.tellStale()
 		t.dropStale()
 		t.ended = true
@@ -82,14 +82,17 @@ func (t *turn) takeBack() {
 		t.ended = true
 		return
 	}
-	if t.Rules.AutoReturn && !isForced && t.healthy(svc) && !t.flaps() {
+	if !isForced && t.processClaims() {
+		t.takeBackProcess(svc)
+	}
+	if t.Rules.AutoReturn && !isForced && len(t.acting) == 0 && t.healthy(svc) && !t.flaps() {
 		t.returnToService(svc, isDisabled)
-		if len(t.acting) > 0 {
-			return
-		}
+	}
+	if len(t.acting) > 0 {
+		return
 	}
 	_, kept = t.claim(t.Unit.HostUUID, ha.WhatMaintenance, ha.ReasonRecovery)
-	if !isForced && !isDisabled && !(kept && t.Rules.AutoReturn && svc.Enabled) {
+	if !isForced && !isDisabled && !(kept && t.Rules.AutoReturn && svc.Enabled) && !t.processClaims() {
 		t.ended = true
 		return
 	}
@@ -224,13 +227,19 @@ func (t *turn) tookBack(o ha.Outcome) {
 		t.rec.HeldWhy = ""
 		delete(t.Memory.Since, "taking back")
 	case class == "":
-		if c, have := t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonRecovery); have {
+		reason := ha.ReasonRecovery
+		c, have := t.claim(t.Unit.HostUUID, ha.WhatDisabled, reason)
+		if !have {
+			reason = ha.ReasonProcess
+			c, have = t.claim(t.Unit.HostUUID, ha.WhatDisabled, reason)
+		}
+		if have {
 			t.dropClaim(c)
 		}
 		if *o.Act.Enable {
 			t.log("", "host %s is back in service", o.Act.Host)
 		}
-		t.endMaintenance(ha.ReasonRecovery)
+		t.endMaintenance(reason)
 	case class == ha.ClassRefused:
 		t.rec.HeldWhy = ha.TextOf(o.Err)
 		if t.Now.Sub(began) > 10*time.Minute {

@@ -498,10 +498,10 @@ func TestTakeBackAutoReturn(t *testing.T) {
 			t.Errorf("claims %q, maintenance %v", w.claims(), w.unit.Host.OnMaintenance)
 		}
 	})
-	t.Run("a process failure still claims the disable", func(t *testing.T) {
+	t.Run("a storage failure still claims the disable", func(t *testing.T) {
 		w := away(t)
 		w.rules.AutoReturn = true
-		w.unit.Claims = append(w.unit.Claims, ha.Claim{HostUUID: w.unit.HostUUID, What: ha.WhatDisabled, Reason: ha.ReasonProcess, Detail: w.rules.ProcessReason, Prior: "enabled"})
+		w.unit.Claims = append(w.unit.Claims, ha.Claim{HostUUID: w.unit.HostUUID, What: ha.WhatDisabled, Reason: ha.ReasonStorage, Detail: "salvor: storage failed", Prior: "enabled"})
 		w.live(failedHost)
 		w.reportStarted()
 		w.run(20 * time.Minute)

@@ -46,7 +46,7 @@ func newContestants(tb testing.TB, api, url string, hosts []string) contestants 
 	pool.SetMaxIdleConns(connections)
 	for _, host := range hosts {
 		admit := func(ctx context.Context, id, instance string) error {
-			_, err := s.Admit(ctx, report1(id, instance, host), duplicateInterval)
+			_, err := s.Admit(ctx, instanceFailed(id, instance, host), duplicateInterval)
 			return err
 		}
 		id, instance := uuid.NewString(), uuid.NewString()
@@ -70,7 +70,7 @@ func payload(instance string) ha.Payload {
 	return ha.Payload{ha.KeyEvent: "LIFECYCLE", ha.KeyVirDomainEvent: "STOPPED_FAILED", ha.KeyInstanceUUID: instance}
 }
 
-func report1(id, instance, host string) ha.Report {
+func instanceFailed(id, instance, host string) ha.Report {
 	return ha.Report{UUID: id, Type: ha.TypeVM, Hostname: host, GeneratedTime: time.Now(), Payload: payload(instance)}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/salvor-ha/salvor/bench/internal/gauge"
 )
 
-// goal is how many times the raw transactions' rate the api must reach (DESIGN section 6).
+// goal is how many times the raw transactions' rate the api must reach (bench/README.md).
 const goal = 0.7
 
 // sample is one round: durable things a second.

@@ -14,7 +14,7 @@ import (
 	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
-// The goals (DESIGN section 6).
+// The goals (bench/README.md).
 const (
 	mostQueries = 5.0  // a second
 	mostCPU     = 0.01 // of a core

@@ -3,8 +3,8 @@
 package main
 
 import (
+	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -29,11 +29,12 @@ func main() {
 	f.IntVar(&o.requests, "requests", 100, "requests of each list in a round")
 	f.DurationVar(&o.paging, "paging", 10*time.Second, "how long four clients page through the lists at the end, 1000 at a time, for the memory")
 	f.StringVar(&o.only, "database", "", "only this one: SQLite, MariaDB or PostgreSQL")
-	gauge.Parse(f)
-	if o.rows < 10_000 {
-		fmt.Fprintln(os.Stderr, "--rows: at least 10000")
-		os.Exit(2)
-	}
+	gauge.Parse(f, func() error {
+		if o.rows < 10_000 {
+			return errors.New("--rows is a number from 10000")
+		}
+		return nil
+	})
 	var results []result
 	for _, d := range gauge.Databases(o.only) {
 		r := result{database: d.Name}

@@ -11,7 +11,7 @@ import (
 	"github.com/salvor-ha/salvor/bench/internal/gauge"
 )
 
-// The goals (DESIGN section 6).
+// The goals (bench/README.md).
 const (
 	goalP99    = 20 * time.Millisecond
 	goalMemory = 150.0 // MB

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
@@ -49,22 +50,22 @@ type result struct {
 }
 
 type engineUse struct {
-	recoveries int // that it ended, by its own count
-	takeovers  int // of units whose owner was believed dead
-	peak       int64
+	recoveries int     // that it ended, by its own count
+	takeovers  int     // of units whose owner was believed dead
+	peak       float64 // MB
 	cpu        time.Duration
 }
 
 // fail lets the victims die, has each reported, and waits until all is done. Under the brake it releases what is held.
 func (w *world) fail(r *result) {
-	before, questions := w.spent(), w.db.questions(w.tb)
+	before, questions := w.spent(), w.questions()
 	stopPerf := w.perf(r.name)
 	first, last := w.die(r)
 	r.reported = last.Sub(first)
 	limit := 10*w.o.least() + 5*time.Minute
 	all := w.await(limit, func(ns []notification) bool {
 		ended, braked := count(ns)
-		say("%s: %d of %d recoveries ended, %d held by the brake", r.name, ended, len(ns), braked)
+		gauge.Say("%s: %d of %d recoveries ended, %d held by the brake", r.name, ended, len(ns), braked)
 		return ended == len(ns) || r.brake && ended+braked == len(ns)
 	})
 	if r.brake {
@@ -73,17 +74,17 @@ func (w *world) fail(r *result) {
 	r.settled = time.Since(first)
 	stopPerf()
 	after := w.spent()
-	r.questions = w.db.questions(w.tb) - questions
+	r.questions = w.questions() - questions
 	r.cpu = map[string]time.Duration{}
 	for role, d := range after {
 		r.cpu[role] = d - before[role]
 	}
 	for _, e := range w.engines {
-		u := usageOf(w.tb, e.process.PID())
 		r.engines = append(r.engines, engineUse{
 			recoveries: w.counted(e, `salvor_recovery_seconds_count{kind="host"`),
 			takeovers:  w.counted(e, `salvor_engine_claims_total{kind="host",takeover="true"`),
-			peak:       u.peak, cpu: u.cpu,
+			peak:       gauge.PeakMemory(w.tb, e.process.PID()),
+			cpu:        gauge.CPU(w.tb, e.process.PID()),
 		})
 	}
 	w.check(r, first, all)
@@ -199,19 +200,19 @@ func (w *world) release(r *result, all []notification, limit time.Duration) []no
 	}
 	return w.await(limit, func(ns []notification) bool {
 		ended, braked := count(ns)
-		say("%s, released: %d of %d recoveries ended, %d held by the brake", r.name, ended, len(ns), braked)
+		gauge.Say("%s, released: %d of %d recoveries ended, %d held by the brake", r.name, ended, len(ns), braked)
 		return ended == len(ns)
 	})
 }
 
 // spent is the CPU time of each role so far.
 func (w *world) spent() map[string]time.Duration {
-	out := map[string]time.Duration{"sim": usageOf(w.tb, w.simPID).cpu, "database": usageOf(w.tb, w.db.pid).cpu}
+	out := map[string]time.Duration{"sim": gauge.CPU(w.tb, w.simPID), "database": gauge.CPU(w.tb, w.db.PID)}
 	for _, p := range w.apis {
-		out["api"] += usageOf(w.tb, p.PID()).cpu
+		out["api"] += gauge.CPU(w.tb, p.PID())
 	}
 	for _, e := range w.engines {
-		out["engines"] += usageOf(w.tb, e.process.PID()).cpu
+		out["engines"] += gauge.CPU(w.tb, e.process.PID())
 	}
 	return out
 }
@@ -249,7 +250,7 @@ func (w *world) perf(name string) func() {
 	if w.o.perfFolder == "" {
 		return func() {}
 	}
-	pids := []string{fmt.Sprint(w.simPID), fmt.Sprint(w.db.pid)}
+	pids := []string{fmt.Sprint(w.simPID), fmt.Sprint(w.db.PID)}
 	for _, e := range w.engines {
 		pids = append(pids, fmt.Sprint(e.process.PID()))
 	}
@@ -352,8 +353,4 @@ func (w *world) named(r *result, left []string, all []notification) {
 		}
 		r.named++
 	}
-}
-
-func say(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }

@@ -3,13 +3,13 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
@@ -28,14 +28,7 @@ type options struct {
 }
 
 func main() {
-	o, err := parse(os.Args[1:])
-	if err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			os.Exit(0)
-		}
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	}
+	o := parse()
 	run := failure
 	if o.grow {
 		run = growth
@@ -45,7 +38,7 @@ func main() {
 	}
 }
 
-func parse(args []string) (options, error) {
+func parse() options {
 	var o options
 	f := flag.NewFlagSet("mass", flag.ContinueOnError)
 	f.IntVar(&o.hosts, "hosts", 500, "hosts that die, of twice as many")
@@ -59,16 +52,16 @@ func parse(args []string) (options, error) {
 	f.BoolVar(&o.grow, "grow", false, "instead: the same with 50, 100, 200 and 500 hosts, and what one instance costs")
 	f.BoolVar(&o.skipBrake, "no-brake", false, "without the second failure, under the brake")
 	f.StringVar(&o.perfFolder, "perf", "", "a folder for perf.data of the processes, one file for each run")
-	if err := f.Parse(args); err != nil {
-		return o, err
-	}
-	if o.hosts < 2 || o.hosts > maxHosts || o.instances < 1 || o.rate <= 0 || o.segmentOf < 4 || o.engines < 1 || o.apis < 1 {
-		return o, fmt.Errorf("numbers are positive, --hosts is from 2 to %d, --segment at least 4", maxHosts)
-	}
+	gauge.Parse(f, func() error {
+		if o.hosts < 2 || o.hosts > maxHosts || o.instances < 1 || o.rate <= 0 || o.segmentOf < 4 || o.engines < 1 || o.apis < 1 {
+			return fmt.Errorf("numbers are positive, --hosts is from 2 to %d, --segment at least 4", maxHosts)
+		}
+		return nil
+	})
 	if o.within <= 0 {
 		o.within = min(time.Minute, o.least()/2)
 	}
-	return o, nil
+	return o
 }
 
 // maxHosts is what one page of notifications shows.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
@@ -14,7 +15,7 @@ import (
 type world struct {
 	tb      testing.TB
 	o       options
-	db      *database
+	db      *gauge.Server
 	sim     string
 	simPID  int
 	apis    []*testkit.Process
@@ -30,7 +31,7 @@ type engine struct {
 
 func newWorld(tb testing.TB, o options, brake bool) *world {
 	tb.Helper()
-	w := &world{tb: tb, o: o, db: startDatabase(tb)}
+	w := &world{tb: tb, o: o, db: gauge.MariaDB(tb)}
 	sim := testkit.Start(tb, "sim", "sim", "--listen", "127.0.0.1:0", "--hosts", fmt.Sprint(2*o.hosts), "--instances", "0", "--rate", fmt.Sprint(o.rate))
 	w.sim, w.simPID = sim.URL(tb), sim.PID()
 	percent := 0
@@ -52,7 +53,7 @@ connection = %[3]s
 nova_report_interval = 2
 brake_percent = %[4]d
 host_recovery_rate = 0
-`, tb.TempDir(), w.sim, w.db.url, percent))
+`, tb.TempDir(), w.sim, w.db.Create(tb, "salvor"), percent))
 	if code := testkit.Start(tb, "db sync", "db", "sync", "--config-file", conf).Ended(tb, patience); code != 0 {
 		tb.Fatalf("salvor db sync: exit status %d", code)
 	}
@@ -63,7 +64,7 @@ host_recovery_rate = 0
 	w.register()
 	for i := range o.engines {
 		name := fmt.Sprintf("engine-%d", i+1)
-		address := fmt.Sprintf("127.0.0.1:%d", freePort(tb))
+		address := "127.0.0.1:" + gauge.FreePort(tb)
 		own := w.write(name+".conf", "[salvor]\nmetrics_listen = "+address+"\n")
 		p := testkit.Start(tb, name, "engine", "--config-file", conf, "--config-file", own)
 		p.Await(tb, `engine (\S+) is running`, patience)
@@ -138,3 +139,12 @@ func (n notification) ended() bool {
 }
 
 func (n notification) braked() bool { return strings.HasPrefix(n.message, "waiting at gate brake: ") }
+
+// questions is how many statements the database server was sent.
+func (w *world) questions() (n int64) {
+	var name string
+	if err := w.db.DB.QueryRowContext(w.tb.Context(), "SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n); err != nil {
+		w.tb.Fatal(err)
+	}
+	return n
+}

@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 	"github.com/salvor-ha/salvor/bench/recovery/contest"
 	"github.com/salvor-ha/salvor/test/openstack/lab"
 )
@@ -25,14 +26,7 @@ type options struct {
 }
 
 func main() {
-	o, err := parse(os.Args[1:])
-	if err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			os.Exit(0)
-		}
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	}
+	o := parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	rows, err := benchmark(ctx, o)
@@ -51,19 +45,18 @@ func main() {
 	}
 }
 
-func parse(args []string) (options, error) {
+func parse() options {
 	var o options
 	f := flag.NewFlagSet("peer", flag.ContinueOnError)
 	o.Flags(f, 3)
 	f.IntVar(&o.defaults, "defaults", 1, "of the runs, recoveries of Masakari with its defaults, which take 5 minutes each; 0 for none")
-	if err := f.Parse(args); err != nil {
-		return o, err
-	}
-	if o.defaults < 0 {
-		return o, errors.New("--defaults is a number from 0")
-	}
-	err := o.Check()
-	return o, err
+	gauge.Parse(f, o.Check, func() error {
+		if o.defaults < 0 {
+			return errors.New("--defaults is a number from 0")
+		}
+		return nil
+	})
+	return o
 }
 
 // row is what was measured with one number of instances.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/salvor-ha/salvor/bench/internal/gauge"
 	"github.com/salvor-ha/salvor/bench/recovery/contest"
 	"github.com/salvor-ha/salvor/test/openstack/lab"
 )
@@ -23,13 +24,7 @@ type options struct {
 }
 
 func main() {
-	o, err := parse(os.Args[1:])
-	if err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(os.Stderr, err)
-		}
-		os.Exit(2)
-	}
+	o := parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	rows, err := benchmark(ctx, o)
@@ -42,23 +37,22 @@ func main() {
 	}
 }
 
-func parse(args []string) (options, error) {
+func parse() options {
 	var o options
 	f := flag.NewFlagSet("recovery", flag.ContinueOnError)
 	o.Flags(f, 5)
 	f.StringVar(&o.nova, "nova", "both", "which Nova: sim, lab (a real one; root on Debian) or both")
 	f.IntVar(&o.concurrency, "concurrency", 32, "the most calls to Nova at a time: salvor's nova_concurrency_max, and the bare loop's limit")
-	if err := f.Parse(args); err != nil {
-		return o, err
-	}
-	if o.nova != "sim" && o.nova != "lab" && o.nova != "both" {
-		return o, fmt.Errorf("--nova %s: sim, lab or both", o.nova)
-	}
-	if o.concurrency < 1 {
-		return o, errors.New("--concurrency is a number from 1")
-	}
-	err := o.Check()
-	return o, err
+	gauge.Parse(f, o.Check, func() error {
+		if o.nova != "sim" && o.nova != "lab" && o.nova != "both" {
+			return fmt.Errorf("--nova %s: sim, lab or both", o.nova)
+		}
+		if o.concurrency < 1 {
+			return errors.New("--concurrency is a number from 1")
+		}
+		return nil
+	})
+	return o
 }
 
 func benchmark(ctx context.Context, o options) (rows []row, err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/salvor-ha/salvor/bench/recovery/contest"
 )
 
-// The goals (DESIGN section 6).
+// The goals (bench/README.md).
 const (
 	goalFirst = time.Second // from the 202 to the first order, beside the cloud's own answers
 	goalRatio = 1.10        // salvor against the bare limit

@@ -15,7 +15,7 @@ import (
 	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
-// The goals (issue "Storage health and its cascade", row 3).
+// The goals (bench/README.md).
 const (
 	mostRatio = 1.30
 	mostAgain = 16 << 20 // bytes that a killed copy may cost besides the rest: what was under way in buffers
@@ -63,19 +63,15 @@ func main() {
 	f.IntVar(&o.rounds, "rounds", 3, "how often each of the loops runs; the median counts")
 	f.StringVar(&o.dir, "dir", "", "where the hosts' blob directories are made (default: the system's directory for temporary files)")
 	f.BoolVar(&full, "full", false, "the size of the goal: 1,000 blobs of 4 GiB in all, 8 of them of 100 MiB")
-	if err := f.Parse(os.Args[1:]); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			os.Exit(0)
+	gauge.Parse(f, func() error {
+		if full {
+			o.blobs, o.mib, o.big = 1000, 4096, 8
 		}
-		os.Exit(2)
-	}
-	if full {
-		o.blobs, o.mib, o.big = 1000, 4096, 8
-	}
-	if o.blobs < 10 || o.mib < o.big*100+o.blobs/10 || o.parallel < 1 || o.rounds < 1 {
-		fmt.Fprintln(os.Stderr, "replicate: too few blobs, too few MiB for them, or nothing to do")
-		os.Exit(2)
-	}
+		if o.blobs < 10 || o.mib < o.big*100+o.blobs/10 || o.parallel < 1 || o.rounds < 1 {
+			return errors.New("--blobs is a number from 10, --parallel and --rounds from 1, and --mib must hold the --big of 100 MiB and 0.1 for each blob")
+		}
+		return nil
+	})
 	var r result
 	skipped, ok := testkit.Alone("replicate", func(tb testing.TB) { measure(tb, o, &r) })
 	if skipped != "" {

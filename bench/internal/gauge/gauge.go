@@ -17,13 +17,19 @@ import (
 	"github.com/salvor-ha/salvor/internal/testkit"
 )
 
-// Parse reads the command line. One that is wrong, or asks for help, ends the program.
-func Parse(f *flag.FlagSet) {
+// Parse reads the command line, then has it checked. One that is wrong, or asks for help, ends the program.
+func Parse(f *flag.FlagSet, checks ...func() error) {
 	switch err := f.Parse(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
 		os.Exit(0)
 	case err != nil: // which Parse has printed
 		os.Exit(2)
+	}
+	for _, check := range checks {
+		if err := check(); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", f.Name(), err)
+			os.Exit(2)
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // DeadBeats is how many beats of its own a watcher must have committed while another's did not move: a database that
-// stands still is not a dead owner (DESIGN section 3).
+// stands still is not a dead owner.
 const DeadBeats = 5
 
 // ErrExpired is the cause of a guard's end when its lease was not renewed in time.
@@ -108,15 +108,9 @@ func NewGuard(parent context.Context, sent time.Time, ttl, margin time.Duration)
 }
 
 func (g *Guard) expire() {
-	g.mu.Lock()
-	left := time.Until(g.deadline)
-	if left > 0 { // renewed while the timer fired
-		g.timer.Reset(left)
-		g.mu.Unlock()
-		return
+	if time.Until(g.Deadline()) <= 0 { // else it was renewed while the timer fired, which is set anew
+		g.end(ErrExpired)
 	}
-	g.mu.Unlock()
-	g.end(ErrExpired)
 }
 
 // Renew moves the deadline after a beat that was sent at sent and committed.

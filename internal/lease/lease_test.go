@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,6 +74,46 @@ func TestRankSpreadsEvenlyAndADeathMovesOnlyTheDeadOnesKeys(t *testing.T) {
 	if Rank("k", "stranger", engines) != 3 {
 		t.Error("one that is not alive comes last")
 	}
+}
+
+// TestEveryVersionRanksAlike: engines of two versions work side by side during an upgrade, and must agree on who comes first.
+func TestEveryVersionRanksAlike(t *testing.T) {
+	engines := []string{"e-1", "e-2", "e-3"}
+	for key, want := range map[string][]int{
+		"host:a": {0, 1, 2},
+		"host:b": {2, 0, 1},
+		"vm:a":   {2, 1, 0},
+		"1":      {0, 1, 2},
+	} {
+		var got []int
+		for _, e := range engines {
+			got = append(got, Rank(key, e, engines))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", key, got, want)
+		}
+	}
+	if score("1", "e-") == score("-1", "e") {
+		t.Error("it does not matter where a name ends and a key begins")
+	}
+}
+
+// TestAGuardRenewedWhileItsTimerFires: the timer was on its way when the beat came back, and must not end the work.
+func TestAGuardRenewedWhileItsTimerFires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, g := NewGuard(context.Background(), time.Now(), 5*time.Second, time.Second)
+		g.expire()
+		time.Sleep(4*time.Second - time.Millisecond)
+		if ctx.Err() != nil {
+			t.Fatalf("ended before its deadline: %v", context.Cause(ctx))
+		}
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		if !errors.Is(context.Cause(ctx), ErrExpired) {
+			t.Fatalf("not ended at its deadline: %v", context.Cause(ctx))
+		}
+		g.End(nil)
+	})
 }
 
 func TestAGuardEndsTheWorkUnlessRenewed(t *testing.T) {

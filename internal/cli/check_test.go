@@ -58,7 +58,7 @@ func TestConfigCheck(t *testing.T) {
 			[]string{"BAD   keystone  Keystone answered POST ", "with 401: The request", "BAD   nova", "os_privileged_user_*"}},
 		{"files", func(t *testing.T) string {
 			return good + "[DEFAULT]\nuse_ssl = true\n[wsgi]\nssl_cert_file = /nowhere.pem\nssl_key_file = /nowhere.pem\n[oslo_policy]\npolicy_file = " +
-				file(t, "policy.json", "{}") + "\n"
+				file(t, "policy.json", `{"a": "!"}`) + "\n"
 		}, 1, []string{"BAD   tls       [wsgi] ssl_cert_file", "BAD   policy", "oslopolicy-convert-json-to-yaml"}},
 		{"open to everybody", func(*testing.T) string {
 			return good + "[DEFAULT]\nauth_strategy = noauth2\nmasakari_api_listen = 0.0.0.0\n"
@@ -179,7 +179,7 @@ func TestPolicyCheck(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &answers); err != nil || code != 0 || len(answers) < 30 {
 		t.Errorf("%d %v\n%s", code, err, stdout)
 	}
-	old := conf(t, "[oslo_policy]\npolicy_file = "+file(t, "policy.json", "{}")+"\n")
+	old := conf(t, "[oslo_policy]\npolicy_file = "+file(t, "policy.json", `{"a": "!"}`)+"\n")
 	if code, _, stderr := command(t, nil, "policy", "check", "--role", "x", "--config-file", old); code != 1 || !strings.Contains(stderr, "oslopolicy-convert-json-to-yaml") {
 		t.Errorf("JSON: %d %s", code, stderr)
 	}

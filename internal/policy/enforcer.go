@@ -27,7 +27,7 @@ type Enforcer struct {
 	rules   atomic.Pointer[ruleset]
 	mu      sync.Mutex // of what is below, held while reading
 	seen    string     // what the files looked like when last read
-	file    string     // the policy file among them, "" for none
+	read    found      // which they were
 	failed  string     // why the files cannot be used as they are now; "" when they are in use
 	checked time.Time
 }
@@ -38,12 +38,12 @@ func New(cfg Config, log *slog.Logger) (*Enforcer, error) {
 		cfg.DefaultRule = "default"
 	}
 	e := &Enforcer{cfg: cfg, log: log, checked: time.Now()}
-	file, files, err := cfg.files()
-	if err != nil {
+	var err error
+	if e.read, err = cfg.find(); err != nil {
 		return nil, err
 	}
-	e.seen, e.file = look(files), file
-	rules, err := load(files, cfg.DefaultRule)
+	e.seen = look(e.read.files)
+	rules, err := load(e.read.files, cfg.DefaultRule)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,8 @@ func (e *Enforcer) Identify(id Identity) Identity {
 }
 
 // refresh reads changed files again. While they cannot be read or understood, the rules that held stay in force; so they do
-// when the policy file is gone, as it is for a moment while some tools replace it: the defaults may allow more.
+// when the policy file, or a whole directory, is gone, as it is for a moment while some tools replace it: the defaults may allow more.
+// A file that was taken out of its directory counts no more, as with oslo.policy.
 func (e *Enforcer) refresh() {
 	if !e.mu.TryLock() {
 		return // another request is looking
@@ -83,17 +84,17 @@ func (e *Enforcer) refresh() {
 		return
 	}
 	e.checked = time.Now()
-	file, files, err := e.cfg.files()
-	seen := look(files)
+	now, err := e.cfg.find()
+	seen := look(now.files)
 	if err == nil && seen == e.seen && e.failed == "" {
 		return
 	}
-	if err == nil && e.file != "" && file != e.file && !there(e.file) {
-		err = fmt.Errorf("policy file %s is gone; put it back, or restart salvor to go by what is left", e.file)
+	if gone := e.read.gone(); err == nil && gone != "" {
+		err = fmt.Errorf("%s is gone; put it back, or send salvor SIGHUP (systemctl reload) to go by what is left", gone)
 	}
 	var rules ruleset
 	if err == nil {
-		rules, err = load(files, e.cfg.DefaultRule)
+		rules, err = load(now.files, e.cfg.DefaultRule)
 	}
 	if err != nil { // tried again each time: a right that was given changes neither size nor time
 		if err.Error() != e.failed {
@@ -102,9 +103,9 @@ func (e *Enforcer) refresh() {
 		e.failed = err.Error()
 		return
 	}
-	e.seen, e.file, e.failed = seen, file, ""
+	e.seen, e.read, e.failed = seen, now, ""
 	e.use(&rules)
-	e.log.Info("policy read again", "files", files)
+	e.log.Info("policy read again", "files", now.files)
 }
 
 // look describes files so that a change shows.

@@ -22,11 +22,11 @@ func Explain(cfg Config, id Identity) (answers []Answer, findings []string, err 
 	if cfg.DefaultRule == "" {
 		cfg.DefaultRule = "default"
 	}
-	_, files, err := cfg.files()
+	read, err := cfg.find()
 	if err != nil {
 		return nil, nil, err
 	}
-	rules, err := load(files, cfg.DefaultRule)
+	rules, err := load(read.files, cfg.DefaultRule)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -62,7 +62,7 @@ os_masakari_api:vmoves:index: rule:mine or project_id:7
 		}
 	}
 	old := filepath.Join(dir, "policy.json")
-	if err := os.WriteFile(old, []byte("{}"), 0o600); err != nil {
+	if err := os.WriteFile(old, []byte(`{"a": "@"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := Explain(Config{File: []string{old}}, Identity{}); err == nil || !strings.Contains(err.Error(), "oslopolicy-convert-json-to-yaml") {

@@ -257,12 +257,22 @@ func TestUnusableFiles(t *testing.T) {
 		"http.yaml":   "no other server",
 	} {
 		text := map[string]string{
-			"policy.json": "{}", "circle.yaml": "a: rule:b\nb: not rule:a", "broken.yaml": "a: '@'\nb: 'role:x and'",
+			"policy.json": `{"a": "@"}`, "circle.yaml": "a: rule:b\nb: not rule:a", "broken.yaml": "a: '@'\nb: 'role:x and'",
 			"http.yaml": "a: http://x/y",
 		}[name]
 		_, err := New(Config{File: []string{write(t, dir, name, text)}}, quiet)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
+// A JSON file without rules, as deployment tools leave it, loses none.
+func TestJSONWithoutRules(t *testing.T) {
+	for _, text := range []string{"{}", " {\n}\n", ""} {
+		e := enforcer(t, Config{File: []string{write(t, t.TempDir(), "policy.json", text)}})
+		if !e.Identify(Identity{Roles: []string{"admin"}}).IsAdmin {
+			t.Errorf("%q: not the defaults", text)
 		}
 	}
 }
@@ -391,5 +401,24 @@ func TestFilesThatComeLater(t *testing.T) {
 		}
 		write(t, filepath.Join(second, "policy.d"), "a.yaml", "a: role:x")
 		is("a directory", true)
+		if err := os.Rename(filepath.Join(second, "policy.d"), filepath.Join(second, "away")); err != nil {
+			t.Fatal(err)
+		}
+		is("the whole directory is gone: the rules stay", true)
+		write(t, first, "policy.yaml", "c: '!'")
+		is("also when the file changes", true)
+		if err := os.Rename(filepath.Join(second, "away"), filepath.Join(second, "policy.d")); err != nil {
+			t.Fatal(err)
+		}
+		is("it is back", true)
+		if err := os.Remove(filepath.Join(second, "policy.d", "a.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		is("its one file was taken out", false)
+		if err := os.Remove(filepath.Join(second, "policy.d")); err != nil {
+			t.Fatal(err)
+		}
+		write(t, first, "policy.yaml", "a: role:x")
+		is("an empty directory is missed by nobody", true)
 	})
 }

@@ -67,12 +67,15 @@ func (s ruleset) addFile(path string) error {
 	if info.Size() > maxFile {
 		return fmt.Errorf("%d bytes are more than the %d that a policy file may have", info.Size(), maxFile)
 	}
-	if filepath.Ext(path) == ".json" {
-		return errors.New("JSON policy files are no longer read; convert it: oslopolicy-convert-json-to-yaml --namespace masakari --policy-file OLD --output-file NEW")
-	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
+	}
+	if filepath.Ext(path) == ".json" {
+		if bare := strings.Join(strings.Fields(string(text)), ""); bare == "" || bare == "{}" { // as deployment tools write it: no rule is lost
+			return nil
+		}
+		return errors.New("JSON policy files are no longer read; convert it: oslopolicy-convert-json-to-yaml --namespace masakari --policy-file OLD --output-file NEW")
 	}
 	entries, err := readFlat(string(text))
 	if err != nil {
@@ -157,13 +160,29 @@ func there(path string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// files are the policy file, if there is one, and all to read: it, and the files of the directories by name, hidden ones left out.
-func (c Config) files() (file string, all []string, err error) {
-	if file = c.Found(); file != "" {
-		if _, err := os.Stat(file); err != nil {
-			return "", nil, fmt.Errorf("policy file: %w", err)
+// found is what there is to read.
+type found struct {
+	files   []string // in order
+	sources []string // the policy file, and the directories that have files
+}
+
+// gone is the first of the sources that is there no more, "" for none.
+func (f found) gone() string {
+	for _, s := range f.sources {
+		if !there(s) {
+			return s
 		}
-		all = append(all, file)
+	}
+	return ""
+}
+
+// find lists the policy file, if there is one, and the files of the directories by name, hidden ones left out.
+func (c Config) find() (f found, err error) {
+	if file := c.Found(); file != "" {
+		if _, err := os.Stat(file); err != nil {
+			return found{}, fmt.Errorf("policy file: %w", err)
+		}
+		f.files, f.sources = append(f.files, file), append(f.sources, file)
 	}
 	for _, places := range c.Dirs {
 		dir := first(places)
@@ -172,15 +191,19 @@ func (c Config) files() (file string, all []string, err error) {
 		}
 		entries, err := os.ReadDir(dir) // sorted by name
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return "", nil, fmt.Errorf("policy directory: %w", err)
+			return found{}, fmt.Errorf("policy directory: %w", err)
 		}
+		before := len(f.files)
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
 			if info, err := os.Stat(path); strings.HasPrefix(e.Name(), ".") || err == nil && info.IsDir() {
 				continue
 			}
-			all = append(all, path)
+			f.files = append(f.files, path)
+		}
+		if len(f.files) > before {
+			f.sources = append(f.sources, dir)
 		}
 	}
-	return file, all, nil
+	return f, nil
 }

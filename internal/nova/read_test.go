@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -211,6 +212,63 @@ func TestMigrations(t *testing.T) {
 	}
 	if q := f.calls("GET /compute/v2.1/os-migrations")[0].query; q != "source_compute=compute-1" {
 		t.Errorf("?%s", q)
+	}
+}
+
+// A host that was balanced for years has had many thousands of migrations, of which a look needs few: the evacuations, and what may be
+// under way.
+func TestMigrationsOfAnOldHost(t *testing.T) {
+	f := newFake(t)
+	const records, page = 20_000, 400
+	f.answer("GET /compute/v2.1/os-migrations", func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		last := records + 1
+		if m := q.Get("marker"); m != "" {
+			last, _ = strconv.Atoi(m)
+		}
+		var list []string
+		id := last - 1
+		for ; id > 0 && len(list) < page; id-- {
+			kind, status := "live-migration", "completed"
+			switch {
+			case id%5000 == 0 && id < records || id == 1:
+				kind, status = "evacuation", "done"
+			case id == records-900:
+				status = "running"
+			}
+			if want := q.Get("migration_type"); want == "" || want == kind {
+				list = append(list, fmt.Sprintf(`{"id": %d, "instance_uuid": "i%d", "migration_type": %q, "status": %q, "source_compute": "compute-1", "dest_compute": "compute-2", "created_at": %q}`,
+					id, id, kind, status, time.Unix(int64(id), 0).UTC().Format("2006-01-02T15:04:05.000000")))
+			}
+		}
+		links := ""
+		if len(list) == page {
+			links = fmt.Sprintf(`, "migrations_links": [{"rel": "next", "href": "http://x/os-migrations?marker=%d"}]`, id+1)
+		}
+		ok(`{"migrations": [`+strings.Join(list, ",")+`]`+links+`}`)(w, r)
+	})
+	got, err := f.client(t).Migrations(ctx(t), "compute-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var evacuations []int64
+	running := 0
+	for i, m := range got {
+		if i > 0 && m.ID >= got[i-1].ID {
+			t.Fatalf("not newest first, or twice: %d after %d", m.ID, got[i-1].ID)
+		}
+		if m.Type == ha.MigrationEvacuation {
+			evacuations = append(evacuations, m.ID)
+		}
+		if m.UnderWay() {
+			running++
+		}
+	}
+	if diff := cmp.Diff([]int64{15000, 10000, 5000, 1}, evacuations); diff != "" || running != 1 {
+		t.Errorf("%d under way, evacuations (-want +got)\n%s", running, diff)
+	}
+	if n := len(f.calls("GET /compute/v2.1/os-migrations")); n > 4 || len(got) > 1300 {
+		t.Errorf("%d pages, %d records", n, len(got))
 	}
 }
 

@@ -82,46 +82,6 @@ func (c *Client) listServices(ctx context.Context, query url.Values) ([]serviceR
 	return *doc.Services, nil
 }
 
-// Migrations lists the evacuations and live migrations whose source is host, newest first, all pages.
-func (c *Client) Migrations(ctx context.Context, host string) ([]ha.Migration, error) {
-	var all []ha.Migration
-	// source_compute is understood by every version from 2.1 on; "host" would give those that arrive as well.
-	_, err := eachPage(ctx, url.Values{"source_compute": {host}}, func(ctx context.Context, q url.Values) ([]link, error) {
-		const name, path = "migrations", "os-migrations"
-		var page struct {
-			Migrations *[]struct {
-				ID       int64     `json:"id"`
-				Instance string    `json:"instance_uuid"`
-				Type     string    `json:"migration_type"`
-				Status   string    `json:"status"`
-				Source   string    `json:"source_compute"`
-				Dest     string    `json:"dest_compute"`
-				Created  timestamp `json:"created_at"`
-			} `json:"migrations"`
-			Links []link `json:"migrations_links"`
-		}
-		if err := c.get(ctx, name, path, q, &page); err != nil {
-			return nil, err
-		}
-		if page.Migrations == nil {
-			return nil, broken(name, path, "the answer has no list of migrations")
-		}
-		for _, m := range *page.Migrations {
-			if m.Source != host || (m.Type != ha.MigrationEvacuation && m.Type != ha.MigrationLiveMigration) {
-				continue
-			}
-			all = append(all, ha.Migration{ID: m.ID, InstanceID: m.Instance, Type: m.Type, Status: m.Status, Source: m.Source,
-				Dest: m.Dest, CreatedAt: m.Created.Time})
-		}
-		return page.Links, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	newestFirst(all, func(m ha.Migration) stamp { return stamp{m.CreatedAt, m.ID} })
-	return all, nil
-}
-
 // Aggregates lists all host aggregates.
 func (c *Client) Aggregates(ctx context.Context) ([]ha.Aggregate, error) {
 	const name, path = "aggregates", "os-aggregates"

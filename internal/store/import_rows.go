@@ -29,7 +29,8 @@ func (im *importer) segmentTable() importTable[ha.Segment, segmentRow] {
 	}
 }
 
-// hostTable takes hosts. A flag of maintenance, whoever set it, is the operator's from now on (RECOVERY section 7).
+// hostTable takes hosts. A flag of maintenance, whoever set it, is the operator's from now on (RECOVERY section 7). What salvor still holds of
+// a deleted host of the name is the new one's, as with CreateHost.
 func (im *importer) hostTable() importTable[ha.Host, hostRow] {
 	return importTable[ha.Host, hostRow]{
 		name: masakari.TableHosts, uuid: "uuid", page: masakari.Hosts,
@@ -44,10 +45,16 @@ func (im *importer) hostTable() importTable[ha.Host, hostRow] {
 		key: func(r hostRow) string { return r.NameKey },
 		also: func(ctx context.Context, tx bun.Tx, rows []hostRow) error {
 			for _, r := range rows {
-				if r.OnMaintenance && r.Deleted == 0 {
+				if r.Deleted != 0 {
+					continue
+				}
+				if r.OnMaintenance {
 					if err := im.s.putClaim(ctx, tx, rules.OperatorClaim(r.UUID), im.now); err != nil {
 						return err
 					}
+				}
+				if err := im.s.inherit(ctx, tx, r.host(), im.now); err != nil {
+					return err
 				}
 			}
 			return nil

@@ -29,7 +29,7 @@ type purging struct {
 }
 
 // Purge removes for good what is older than ageDays (contract section 11): ended notifications by updated_at, with their
-// vmoves, journal and units of work; deleted hosts, segments and vmoves by deleted_at, with all that was known of them; cleared and ended episodes, with runs and items, and
+// vmoves, journal and units of work; deleted notifications, hosts, segments and vmoves by deleted_at, with all that was known of them; cleared and ended episodes, with runs and items, and
 // ended transfers by their end; unshipped messages by their age. At most maxRows in all, -1 for no bound; what hangs on a notification or an
 // episode is not counted. It works in small transactions and returns what it removed, also with an error.
 func (s *Store) Purge(ctx context.Context, ageDays, maxRows int) (removed rules.Purged, err error) {
@@ -47,7 +47,7 @@ func (s *Store) Purge(ctx context.Context, ageDays, maxRows int) (removed rules.
 		counted bool
 		batch   func(context.Context, bun.Tx, *purging) error
 	}{
-		{true, purgeNotifications}, {true, s.purgeHosts}, {false, s.purgeStrays}, {true, purgeSegments}, {true, purgeVMoves}, {true, purgeEpisodes}, {true, purgeTransfers},
+		{true, purgeNotifications}, {true, purgeDeletedNotifications}, {true, s.purgeHosts}, {false, s.purgeStrays}, {true, purgeSegments}, {true, purgeVMoves}, {true, purgeEpisodes}, {true, purgeTransfers},
 		{false, purgeUnits}, {false, purgeOutbox},
 	} {
 		p := purging{now: now, before: now.AddDate(0, 0, -ageDays), more: true}
@@ -118,8 +118,27 @@ func purgeNotifications(ctx context.Context, tx bun.Tx, p *purging) error {
 		"AND n.created_at < ? AND n.updated_at < ? "+
 		"AND NOT EXISTS (SELECT 1 FROM work AS w WHERE w.notification_uuid = n.notification_uuid AND w.ended = 0) LIMIT ?",
 		bun.List([]ha.Status{ha.StatusFinished, ha.StatusFailed, ha.StatusIgnored}), literal(p.before), literal(p.before), p.size).Scan(ctx, &rows)
-	if err != nil || len(rows) == 0 {
+	if err != nil {
 		return err
+	}
+	return removeNotifications(ctx, tx, p, rows)
+}
+
+// purgeDeletedNotifications removes those that an import brought along as deleted: salvor itself deletes none.
+func purgeDeletedNotifications(ctx context.Context, tx bun.Tx, p *purging) error {
+	var rows []named
+	err := tx.NewRaw("SELECT id, notification_uuid AS uuid FROM notifications WHERE deleted > 0 AND deleted_at < ? LIMIT ?",
+		literal(p.before), p.size).Scan(ctx, &rows)
+	if err != nil {
+		return err
+	}
+	return removeNotifications(ctx, tx, p, rows)
+}
+
+// removeNotifications removes notifications with what hangs on them.
+func removeNotifications(ctx context.Context, tx bun.Tx, p *purging, rows []named) error {
+	if len(rows) == 0 {
+		return nil
 	}
 	ids, uuids := p.took(rows)
 	return remove(ctx, tx,

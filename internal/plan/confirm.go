@@ -80,7 +80,7 @@ func (t *turn) unrecorded(m *ha.VMove) bool {
 	if m.Order.Answered || t.acting[m.InstanceUUID] {
 		return t.hanging(m)
 	}
-	over := m.Order.At.Add(t.Rules.OrderInDoubt)
+	over := t.doubtOver(m.Order.At)
 	m.Message = ptr("in doubt: whether Nova took the order is seen by its record, awaited until " + over.UTC().Format(time.TimeOnly))
 	if !t.Facts.Migrations.After(over) {
 		t.wakeAt(over)
@@ -202,7 +202,7 @@ func (t *turn) lookBack(m *ha.VMove, stop string) bool {
 		m.Stage = ha.StageOrdered
 		m.Order.At = t.Now // its wait begins anew: it is done, and only its arrival is awaited
 		return true
-	case r != nil && r.Failed(), r == nil && !m.Order.Answered && t.Facts.Migrations.After(m.Order.At.Add(t.Rules.OrderInDoubt)):
+	case r != nil && r.Failed(), r == nil && !m.Order.Answered && t.Facts.Migrations.After(t.doubtOver(m.Order.At)):
 		t.forget(m)
 		return true
 	case stop != "":

@@ -35,7 +35,7 @@ func (t *turn) mayActLate(m *ha.VMove) bool {
 	if m.Lost.At.IsZero() {
 		return false
 	}
-	over := m.Lost.At.Add(t.Rules.OrderInDoubt)
+	over := t.doubtOver(m.Lost.At)
 	if !t.Now.Before(over) {
 		m.Lost = ha.Lost{}
 		return false
@@ -110,7 +110,7 @@ func (t *turn) unlocked(m *ha.VMove, class ha.Class, o ha.Outcome) {
 // lateLock waits for a lock that may come after the unlock: a look after the last moment of it must show none. One that shows no
 // instance proves nothing by itself: then it is unlocked once more.
 func (t *turn) lateLock(m *ha.VMove) bool {
-	over := m.Lost.At.Add(t.Rules.OrderInDoubt)
+	over := t.doubtOver(m.Lost.At)
 	since := t.Memory.Since["unlocked "+m.InstanceUUID]
 	last := !t.Now.Before(over)
 	if last {

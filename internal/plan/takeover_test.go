@@ -93,3 +93,40 @@ func TestCommitRefusedAtAnyMoment(t *testing.T) {
 		}
 	}
 }
+
+// jump sets the database's clock ahead, or back, as another owner reads it at its claim: what is on its way comes no sooner for that.
+func (w *world) jump(d time.Duration) {
+	w.now = w.now.Add(d)
+	for _, it := range w.agenda {
+		it.at = it.at.Add(d)
+	}
+	w.takeover()
+}
+
+// A clock that is set while the unit changes hands ends no wait for an order of the former owner, nor for a reset.
+func TestTakeoverByAnotherClock(t *testing.T) {
+	for name, d := range map[string]time.Duration{"ahead": time.Hour, "ahead a little": 50 * time.Second, "back": -time.Hour, "back a little": -30 * time.Second} {
+		for _, kind := range []ha.ActKind{ha.ActEvacuate, ha.ActResetState} {
+			t.Run(name+" "+string(kind), func(t *testing.T) {
+				w := hostDeath(t)
+				w.rules.Expiry = 24 * time.Hour
+				w.takes = 20 * time.Second
+				w.instance("i1", func(s *ha.Server) { s.VMState = ha.VMPaused })
+				first := true
+				w.script = func(a ha.Act) *reply {
+					if a.Kind != kind || !first {
+						return nil
+					}
+					first = false
+					w.comes(8*time.Second, func() { w.jump(d) })
+					return &reply{err: inDoubt(), takes: true, effect: 55 * time.Second, answer: 3 * time.Hour}
+				}
+				w.toEnd(3 * time.Hour)
+				w.end(ha.StatusFinished, "1 of 1")
+				if s := w.server("i1"); w.count("evacuate") != 1 || s.VMState != ha.VMStopped || s.Locked {
+					t.Errorf("%+v\n%s", s, w.story())
+				}
+			})
+		}
+	}
+}

@@ -40,6 +40,7 @@ func begin(v View) *turn {
 	t.Memory.Since = cloned(v.Memory.Since)
 	t.Memory.Said = cloned(v.Memory.Said)
 	t.Memory.Unclear = cloned(v.Memory.Unclear)
+	t.since(keyOwner)
 	for k := range v.InFlight {
 		t.acting[k] = true
 	}
@@ -57,6 +58,19 @@ func begin(v View) *turn {
 
 // clocksApart is how far the clocks of a cluster's nodes may be apart.
 const clocksApart = 10 * time.Second
+
+// keyOwner: since when this owner has the unit.
+const keyOwner = "owner"
+
+// doubtOver is when nothing can come any more of what was sent, or whose answer was lost, at. What a former owner wrote is counted from this
+// one's first turn, as invariant I10 allows: the database's clock may have been set between the two, and ahead of an order that is still
+// on its way it would end the wait for it.
+func (t *turn) doubtOver(at time.Time) time.Time {
+	if mine := t.Memory.Since[keyOwner]; at.Before(mine) || at.Sub(t.Now) > clocksApart {
+		at = mine
+	}
+	return at.Add(t.Rules.OrderInDoubt)
+}
 
 // decision gathers the turn: rows that differ are written, the rest is left alone.
 func (t *turn) decision() Decision {

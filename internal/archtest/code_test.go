@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// maxLines: a longer file asks to be divided (DESIGN section 4). Generated files and tests with tables are aside.
+// maxLines: a longer file asks to be divided. Generated files and tests with tables are aside.
 const maxLines = 450
 
 func TestFilesAreShort(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package blob decides where copies of blobs go (STORAGE-HEALTH, "The replicator"). It is pure: given what the rows say and the time, it
+// Package blob decides where copies of blobs go (docs/storage.md, "Blobs"). It is pure: given what the rows say and the time, it
 // says what is to be written. The rows are written only where they still are as they were seen, and an agent's hash is all that ever makes
 // a copy count.
 package blob

@@ -7,7 +7,7 @@ import (
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
-// Verdict is what is held of a resource. It outlives the agent (STORAGE-HEALTH: survives the API's absence, and a restart).
+// Verdict is what is held of a resource. It outlives the API's absence, and a restart of the agent.
 type Verdict struct {
 	Status     ha.CheckStatus `json:"status"` // "" before the first
 	Detail     string         `json:"detail"`

@@ -38,13 +38,22 @@ func probe(q Question) Finding {
 	if !p.identify() || !p.writable() {
 		return p.found
 	}
-	switch {
-	case st.Blocks > 0 && p.found.Free < roomLeft:
-		p.is(ha.CheckFull, fmt.Sprintf("%d bytes are left of %d", p.found.Free, p.found.Total))
-	case st.Files > 0 && st.Ffree == 0:
-		p.is(ha.CheckFull, "no inodes are left")
+	if lack := lacking(st); lack != "" {
+		p.is(ha.CheckFull, lack)
 	}
 	return p.found
+}
+
+// lacking says what a filesystem has too little of, "" for nothing. Some do not count their blocks or inodes, and show none.
+func lacking(st syscall.Statfs_t) string {
+	total, free := int64(st.Blocks)*st.Bsize, int64(st.Bavail)*st.Bsize
+	switch {
+	case st.Blocks > 0 && free < roomLeft:
+		return fmt.Sprintf("%d bytes are left of %d", free, total)
+	case st.Files > 0 && st.Ffree == 0:
+		return "no inodes are left"
+	}
+	return ""
 }
 
 func opened(path string, err error) Finding {

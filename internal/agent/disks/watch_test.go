@@ -1,10 +1,14 @@
 package disks
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,21 +21,31 @@ func silent() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil
 
 // memory keeps pins as an agent's directory does.
 type memory struct {
-	mu   sync.Mutex
-	pins map[string]Pin
+	mu     sync.Mutex
+	pins   map[string]Pin
+	sets   int
+	broken error // of each call
 }
 
 func (m *memory) Pin(name, path string) (Pin, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.pins[name+path], nil
+	return m.pins[name+path], m.broken
 }
 
 func (m *memory) SetPin(name, path string, p Pin) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.pins[name+path] = p
-	return nil
+	if m.sets++; m.broken == nil {
+		m.pins[name+path] = p
+	}
+	return m.broken
+}
+
+func (m *memory) breaks(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.broken = err
 }
 
 // disk answers probes as its state says.
@@ -41,10 +55,14 @@ type disk struct {
 	hangs   chan struct{} // not nil: a probe ends when it is closed
 	late    time.Duration // after its deadline the probe is seen to hang
 	starved bool          // it ends at its deadline, without a word about the disk
+	broken  error         // it cannot be asked
 	running int
 	most    int
 	asked   []Question
 	at      []time.Time
+
+	log  bytes.Buffer
+	told []string // changes: status/pending
 }
 
 func (d *disk) set(s ha.CheckStatus) {
@@ -60,7 +78,7 @@ func (d *disk) Probe(ctx context.Context, _ string, q Question) (Finding, <-chan
 	d.running++
 	d.most = max(d.most, d.running)
 	d.asked, d.at = append(d.asked, q), append(d.at, time.Now())
-	s, hangs, late, starved := d.status, d.hangs, d.late, d.starved
+	s, hangs, late, starved, broken := d.status, d.hangs, d.late, d.starved, d.broken
 	d.mu.Unlock()
 	done := make(chan struct{})
 	end := func() {
@@ -81,6 +99,9 @@ func (d *disk) Probe(ctx context.Context, _ string, q Question) (Finding, <-chan
 		return Finding{}, done, fmt.Errorf("%w", ErrHanging)
 	}
 	end()
+	if broken != nil {
+		return Finding{}, done, broken
+	}
 	return Finding{Status: s, Pin: pin, Wrote: q.Write, Total: 10, Free: 5}, done, nil
 }
 
@@ -90,7 +111,11 @@ func watched(t *testing.T, f func(d *disk, w *Watch)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{status: ha.CheckOK}
 		w := New(Config{Host: "cmp-01", Resources: []Resource{{Name: "r", Path: "/srv/r"}}, Probe: time.Minute, Write: 5 * time.Minute, Deadline: 30 * time.Second,
-			Prober: d, Pins: &memory{pins: map[string]Pin{}}, Log: silent()}, nil)
+			Prober: d, Pins: &memory{pins: map[string]Pin{}}, Log: slog.New(slog.NewTextHandler(&d.log, nil)), Changed: func(_ Resource, v Verdict) {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				d.told = append(d.told, string(v.Status)+"/"+string(v.Pending))
+			}}, nil)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { w.Run(ctx); close(done) }()
@@ -128,6 +153,111 @@ func TestCadence(t *testing.T) {
 		}
 		if v := w.Verdicts()["r"]; v.Status != ha.CheckOK || !v.Adopted || v.Filesystem != pin.Filesystem || time.Since(v.CheckedAt) > time.Minute {
 			t.Errorf("%+v", v)
+		}
+	})
+}
+
+// TestTheAgentsOwnTroubleIsNoVerdict: a probe that cannot be asked, and pins that cannot be read or kept, say nothing about the disk.
+func TestTheAgentsOwnTroubleIsNoVerdict(t *testing.T) {
+	watched(t, func(d *disk, w *Watch) {
+		pins := w.cfg.Pins.(*memory)
+		pins.breaks(errors.New("the agent's own disk is full"))
+		n := len(d.asked)
+		time.Sleep(time.Hour)
+		w.is(t, "while pins cannot be read", ha.CheckOK)
+		if len(d.asked) != n {
+			t.Errorf("%d probes without a pin to compare with", len(d.asked)-n)
+		}
+		if !w.Alive() {
+			t.Error("the watchdog would end the agent for its own trouble")
+		}
+		pins.breaks(nil)
+		d.mu.Lock()
+		d.broken = errors.New("fork: no memory")
+		d.mu.Unlock()
+		time.Sleep(time.Hour)
+		w.is(t, "while probes cannot be started", ha.CheckOK)
+		if !w.Alive() || !contains(d.log.String(), "fork: no memory") {
+			t.Errorf("alive %v, and the log has %s", w.Alive(), &d.log)
+		}
+		if want := []string{"ok/"}; !slices.Equal(d.told, want) {
+			t.Errorf("changes %q, want %q", d.told, want)
+		}
+	})
+}
+
+// TestAPinIsKeptOnce, with the first probe that is well, and before anything is held of the resource.
+func TestAPinIsKeptOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, pins := &disk{status: ha.CheckMissing}, &memory{pins: map[string]Pin{}}
+		w := New(Config{Host: "cmp-01", Resources: []Resource{{Name: "r", Path: "/srv/r"}}, Probe: time.Minute, Write: time.Hour, Deadline: time.Second,
+			Prober: d, Pins: pins, Log: silent()}, nil)
+		if !w.Alive() {
+			t.Error("not alive before its first turn")
+		}
+		l := loop{w: w, r: w.cfg.Resources[0]}
+		l.turn(t.Context())
+		if pins.sets != 0 {
+			t.Error("the pin of a resource that failed was kept")
+		}
+		d.set(ha.CheckOK)
+		pins.pins = map[string]Pin{}
+		w.cfg.Pins = unkept{pins}
+		l.turn(t.Context())
+		if v := w.Verdicts()["r"]; v.Status == ha.CheckOK || v.Adopted {
+			t.Errorf("%+v is held, though a restart would not know the filesystem", v)
+		}
+		w.cfg.Pins = pins
+		for range 3 {
+			l.turn(t.Context())
+		}
+		if q := d.asked[len(d.asked)-1]; pins.sets != 1 || q.Pin != pin || w.Verdicts()["r"].Status != ha.CheckOK {
+			t.Errorf("kept %d times, asked with %+v", pins.sets, q.Pin)
+		}
+		time.Sleep(time.Hour)
+		if w.Alive() {
+			t.Error("alive though nothing comes round")
+		}
+	})
+}
+
+// unkept are pins that can be read and not be kept.
+type unkept struct{ Pins }
+
+func (unkept) SetPin(string, string, Pin) error { return errors.New("no space left on device") }
+
+// TestWhatIsTold of a resource's course: each change once, in the log and to whoever wants to know.
+func TestWhatIsTold(t *testing.T) {
+	watched(t, func(d *disk, w *Watch) {
+		for _, tt := range []struct {
+			status ha.CheckStatus
+			log    string // what the log gets, "" for nothing
+			told   string // the change, "" for none
+		}{
+			{ha.CheckOK, "", ""},
+			{ha.CheckFull, "is full", "full/"},
+			{ha.CheckFull, "", ""},
+			{ha.CheckMissing, "failed once", "full/missing"},
+			{ha.CheckFull, "", "full/"},
+			{ha.CheckIOError, "has failed", "io_error/"},
+			{ha.CheckIOError, "", ""},
+			{ha.CheckOK, "is well", "ok/"},
+		} {
+			d.set(tt.status)
+			d.log.Reset()
+			d.told = nil
+			since := w.Verdicts()["r"].Since
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if log := d.log.String(); tt.log == "" && log != "" || !contains(log, tt.log) {
+				t.Errorf("%s: the log has %q, want %q", tt.status, log, tt.log)
+			}
+			if got := strings.Join(d.told, " "); got != tt.told {
+				t.Errorf("%s: told %q, want %q", tt.status, got, tt.told)
+			}
+			if v := w.Verdicts()["r"]; tt.told == "" && !v.Since.Equal(since) {
+				t.Errorf("%s since %s, though nothing changed since %s", v.Status, v.Since, since)
+			}
 		}
 	})
 }

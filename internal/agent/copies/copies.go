@@ -59,7 +59,7 @@ const dropStands = 30 * time.Second
 // Copies are one host's.
 type Copies struct {
 	cfg   Config
-	store *Store
+	store *store
 	in    *line
 	keep  chan struct{} // of copies that have arrived and are made durable
 	check chan struct{}
@@ -97,7 +97,7 @@ func New(cfg Config) *Copies {
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a source sends this host nowhere else
 	cfg.HTTP = &own
 	return &Copies{
-		cfg: cfg, store: NewStore(cfg.Dir), in: newLine(cfg.Parallel),
+		cfg: cfg, store: newStore(cfg.Dir), in: newLine(cfg.Parallel),
 		keep: make(chan struct{}, keeping*cfg.Parallel), check: make(chan struct{}, 1), out: make(chan struct{}, cfg.Serving), past: make(chan struct{}, maxPast),
 		jobs: map[string]*job{}, news: map[string]news{}, room: make(chan struct{}), locks: map[string]*bolts{},
 	}

@@ -26,12 +26,9 @@ const (
 	sumEnd        = ".sha256"      // what it should be, as sha256sum writes it; its time is when the copy was last hashed and right
 )
 
-// ErrBadID says that something that should name a blob does not: it becomes no file's name.
-var ErrBadID = errors.New("it is no blob's id")
-
-// Store is the directory of one host's copies. All its calls may hang with the filesystem: they are made by workers of which there are
+// store is the directory of one host's copies. All its calls may hang with the filesystem: they are made by workers of which there are
 // few.
-type Store struct {
+type store struct {
 	dir string
 
 	making sync.Mutex
@@ -41,22 +38,19 @@ type Store struct {
 	kept    int        // of those, that are durable
 }
 
-// NewStore returns the store in a directory; it touches nothing.
-func NewStore(dir string) *Store { return &Store{dir: dir, made: 1} }
+// newStore returns the store in a directory; it touches nothing.
+func newStore(dir string) *store { return &store{dir: dir, made: 1} }
 
-// Dir is where the copies are.
-func (s *Store) Dir() string { return s.dir }
-
-// path is the place of a blob's copy. Only an id in canonical form has one.
-func (s *Store) path(blob string) (string, error) {
+// path is the place of a blob's copy. Only an id in canonical form has one: nothing else becomes a file's name.
+func (s *store) path(blob string) (string, error) {
 	if c, ok := ha.CanonicalUUID(blob); !ok || c != blob {
-		return "", fmt.Errorf("%.80q: %w", blob, ErrBadID)
+		return "", fmt.Errorf("%.80q: it is no blob's id", blob)
 	}
 	return filepath.Join(s.dir, blob[:2], blob), nil
 }
 
 // open opens a copy to read it, and tells its size. Anything but a plain file is refused.
-func (s *Store) open(blob, end string) (*os.File, int64, error) {
+func (s *store) open(blob, end string) (*os.File, int64, error) {
 	path, err := s.path(blob)
 	if err != nil {
 		return nil, 0, err
@@ -77,7 +71,7 @@ func (s *Store) open(blob, end string) (*os.File, int64, error) {
 }
 
 // makePlace makes the directory of a blob. It is durable with the first copy in it.
-func (s *Store) makePlace(path string) error {
+func (s *store) makePlace(path string) error {
 	s.making.Lock()
 	defer s.making.Unlock()
 	err := os.Mkdir(filepath.Dir(path), 0o750)
@@ -91,7 +85,7 @@ func (s *Store) makePlace(path string) error {
 }
 
 // keepPlaces makes the directories durable that were made since it was called last. Whoever comes meanwhile waits: his may be among them.
-func (s *Store) keepPlaces() error {
+func (s *store) keepPlaces() error {
 	s.keeping.Lock()
 	defer s.keeping.Unlock()
 	s.making.Lock()
@@ -116,7 +110,7 @@ func syncDir(path string) error {
 }
 
 // commit makes a whole and hashed file, which f still has open, the copy: durable, then under its name, and that durable.
-func (s *Store) commit(f *os.File, path, sum string) error {
+func (s *store) commit(f *os.File, path, sum string) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
@@ -134,7 +128,7 @@ func (s *Store) commit(f *os.File, path, sum string) error {
 
 // note writes what the copy should be, and when it was seen to be that. It need not outlive a crash: a copy without is hashed anew, and the
 // catalogue says whether that is right.
-func (s *Store) note(path, sum string, at time.Time) error {
+func (s *store) note(path, sum string, at time.Time) error {
 	text := sum + "  " + filepath.Base(path) + "\n"
 	if err := os.WriteFile(path+sumEnd, []byte(text), 0o640); err != nil {
 		return err
@@ -145,7 +139,7 @@ func (s *Store) note(path, sum string, at time.Time) error {
 var sumLine = regexp.MustCompile(`^([0-9a-f]{64})  [0-9a-f-]{36}\n$`)
 
 // noted reads what the copy should be; "" when nobody knows.
-func (s *Store) noted(path string) (sum string, at time.Time, err error) {
+func (s *store) noted(path string) (sum string, at time.Time, err error) {
 	info, err := os.Lstat(path + sumEnd)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || info.Size() > 200) {
 		return "", time.Time{}, nil
@@ -165,7 +159,7 @@ func (s *Store) noted(path string) (sum string, at time.Time, err error) {
 }
 
 // has reports whether a copy of that size and sum is there, as it was when it was last hashed.
-func (s *Store) has(blob string, size int64, sum string) (bool, error) {
+func (s *store) has(blob string, size int64, sum string) (bool, error) {
 	path, err := s.path(blob)
 	if err != nil {
 		return false, err
@@ -182,7 +176,7 @@ func (s *Store) has(blob string, size int64, sum string) (bool, error) {
 }
 
 // quarantine renames a copy out of the way. Its bytes stay until an order drops them.
-func (s *Store) quarantine(path string) error {
+func (s *store) quarantine(path string) error {
 	if err := os.Rename(path, path+quarantineEnd); err != nil {
 		return err
 	}
@@ -190,7 +184,7 @@ func (s *Store) quarantine(path string) error {
 }
 
 // restore takes a quarantined copy back to its place; a copy that is there already stays.
-func (s *Store) restore(path, sum string) error {
+func (s *store) restore(path, sum string) error {
 	if err := os.Link(path+quarantineEnd, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -204,7 +198,7 @@ func (s *Store) restore(path, sum string) error {
 }
 
 // drop unlinks a copy and all that stands beside it. What is not there is dropped.
-func (s *Store) drop(blob string) error {
+func (s *store) drop(blob string) error {
 	path, err := s.path(blob)
 	if err != nil {
 		return err
@@ -244,7 +238,7 @@ func hashOf(r io.Reader, h hash.Hash, pace func(n int) error) (int64, error) {
 		n, err := r.Read(buf.bytes)
 		_, _ = h.Write(buf.bytes[:n]) // never fails
 		all += int64(n)
-		if pace != nil && n > 0 {
+		if n > 0 {
 			if err := pace(n); err != nil {
 				return all, err
 			}
@@ -261,7 +255,7 @@ func hashOf(r io.Reader, h hash.Hash, pace func(n int) error) (int64, error) {
 func sumOf(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
 // hashFile hashes a copy.
-func (s *Store) hashFile(blob, end string, pace func(n int) error) (size int64, sum string, err error) {
+func (s *store) hashFile(blob, end string, pace func(n int) error) (size int64, sum string, err error) {
 	f, _, err := s.open(blob, end)
 	if err != nil {
 		return 0, "", err

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -105,17 +104,17 @@ func (c Config) compile() (projectID *regexp.Regexp, prefix *url.URL, err error)
 // headerTimeout bounds how long a client may take to send its headers.
 const headerTimeout = 10 * time.Second
 
-// stopKey is where a request's context has the channel that is closed when its server begins to stop.
-type stopKey struct{}
+// serverKey is where a request's context has its server's, which ends before the requests that are under way do.
+type serverKey struct{}
 
-// NewServer returns a server for the handler with the limits of the configuration. The caller listens and shuts it down.
+// NewServer returns a server for the handler with the limits of the configuration. The caller listens and shuts it down. Requests
+// that the end of BaseContext finds under way are cut off.
 func NewServer(cfg Config, h http.Handler) *http.Server {
 	cfg = cfg.withDefaults()
-	stopping := make(chan struct{})
-	s := &http.Server{
+	return &http.Server{
 		Handler: h,
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-			return context.WithValue(ctx, stopKey{}, stopping)
+			return context.WithValue(ctx, serverKey{}, ctx)
 		},
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       cfg.RequestTimeout,
@@ -124,6 +123,4 @@ func NewServer(cfg Config, h http.Handler) *http.Server {
 		MaxHeaderBytes:    cfg.MaxHeader,
 		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 	}
-	s.RegisterOnShutdown(sync.OnceFunc(func() { close(stopping) }))
-	return s
 }

@@ -237,7 +237,7 @@ func pageOf(t *testing.T, body []byte) string {
 // then it goes on.
 func TestAServerThatStops(t *testing.T) {
 	arrived, going, released := make(chan struct{}), make(chan bool), make(chan struct{})
-	s, _ := server(t, Config{SilentClient: 10 * time.Second}, rows{segment: func(ctx context.Context, _ string) (ha.Segment, error) {
+	s, _ := stopping(t, Config{SilentClient: 10 * time.Second}, rows{segment: func(ctx context.Context, _ string) (ha.Segment, error) {
 		defer close(released)
 		close(arrived)
 		<-going
@@ -245,12 +245,10 @@ func TestAServerThatStops(t *testing.T) {
 		<-ctx.Done()
 		return ha.Segment{}, ctx.Err()
 	}})
-	dial(t, s, "GET /v1/segments/"+noteID+" HTTP/1.1\r\nHost: x\r\nX-Auth-Token: admin\r\n\r\n")
+	dial(t, s.Server, "GET /v1/segments/"+noteID+" HTTP/1.1\r\nHost: x\r\nX-Auth-Token: admin\r\n\r\n")
 	<-arrived
 	patience, end := context.WithCancel(t.Context())
-	shut := make(chan error)
-	go func() { shut <- s.Config.Shutdown(patience) }()
-	<-s.Config.ConnContext(t.Context(), nil).Value(stopKey{}).(chan struct{})
+	shut := s.shutDown(patience)
 	going <- true
 	if !<-going {
 		t.Error("the request is cut off when the stop begins")
@@ -259,6 +257,7 @@ func TestAServerThatStops(t *testing.T) {
 	if err := <-shut; !errors.Is(err, context.Canceled) {
 		t.Errorf("the stop ended with %v", err)
 	}
+	s.cut()
 	if err := s.Config.Close(); err != nil {
 		t.Error(err)
 	}
@@ -267,6 +266,62 @@ func TestAServerThatStops(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Error("the request goes on after the server was closed")
 	}
+}
+
+// A client that closes its sending side during a stop is answered as ever.
+func TestAClientThatOnlyListensDuringAStop(t *testing.T) {
+	arrived, half := make(chan struct{}), make(chan struct{})
+	s, log := stopping(t, Config{}, rows{segment: func(ctx context.Context, id string) (ha.Segment, error) {
+		close(arrived)
+		<-half
+		select {
+		case <-ctx.Done():
+			return ha.Segment{}, &ha.UnavailableError{What: "database", Err: ctx.Err()}
+		case <-time.After(300 * time.Millisecond): // nothing is to happen
+			return ha.Segment{UUID: id, Name: "rack"}, nil
+		}
+	}})
+	conn := dial(t, s.Server, "GET /v1/segments/"+noteID+" HTTP/1.1\r\nHost: x\r\nX-Auth-Token: admin\r\n\r\n")
+	<-arrived
+	shut := s.shutDown(t.Context())
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	close(half)
+	if status, body := answer(t, conn); status != http.StatusOK || !strings.Contains(body, "rack") {
+		t.Errorf("%d %s\n%s", status, body, log)
+	}
+	if err := <-shut; err != nil {
+		t.Error(err)
+	}
+}
+
+// stoppable is a server that a test stops, as app does.
+type stoppable struct {
+	*httptest.Server
+	cut context.CancelFunc
+}
+
+func stopping(t *testing.T, cfg Config, r rows) (stoppable, *logged) {
+	t.Helper()
+	out := &logged{}
+	cfg.Log = slog.New(slog.NewTextHandler(out, nil))
+	base, cut := context.WithCancel(t.Context())
+	s := httptest.NewUnstartedServer(nil)
+	s.Config = NewServer(cfg, bare(t, cfg, r))
+	s.Config.BaseContext = func(net.Listener) context.Context { return base }
+	s.Start()
+	t.Cleanup(func() { cut(); s.Close() })
+	return stoppable{s, cut}, out
+}
+
+// shutDown begins a stop, and returns when it has begun.
+func (s stoppable) shutDown(patience context.Context) <-chan error {
+	begun, shut := make(chan struct{}), make(chan error, 1)
+	s.Config.RegisterOnShutdown(func() { close(begun) })
+	go func() { shut <- s.Config.Shutdown(patience) }()
+	<-begun
+	return shut
 }
 
 // Masakari calls a segment in use as it was asked for, a host in use by its uuid as it is (measured).

@@ -70,18 +70,15 @@ func (a *api) serveV1(w http.ResponseWriter, r *http.Request) {
 }
 
 // outlast bounds a request. A client that closes its sending side after the request looks to net/http as one that is gone, and may wait for
-// its answer all the same: what it asked for goes on for a while. Whoever is gone loses nothing by that, and costs one request. A server that
-// is closed at the end of its stop looks so too: nobody who falls silent after that has begun is waited for.
+// its answer all the same: what it asked for goes on for a while, during a stop too. Whoever is gone loses nothing by that, and costs one
+// request. What the end of the stop finds under way ends with its server.
 func (a *api) outlast(client context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(client), a.cfg.RequestTimeout)
-	stopping, _ := client.Value(stopKey{}).(chan struct{}) // nil in another server than NewServer's
+	cut := func() bool { return true }
+	if server, ok := client.Value(serverKey{}).(context.Context); ok {
+		cut = context.AfterFunc(server, cancel)
+	}
 	stop := context.AfterFunc(client, func() {
-		select {
-		case <-stopping:
-			cancel()
-			return
-		default:
-		}
 		wait := time.NewTimer(a.cfg.SilentClient)
 		defer wait.Stop()
 		select {
@@ -90,7 +87,7 @@ func (a *api) outlast(client context.Context) (context.Context, context.CancelFu
 		case <-ctx.Done():
 		}
 	})
-	return ctx, func() { stop(); cancel() }
+	return ctx, func() { stop(); cut(); cancel() }
 }
 
 // outward is the request id that other services see.

@@ -113,6 +113,9 @@ const requestsEnd = 10 * time.Second
 
 // serveHTTP serves until ctx ends; then nothing new is accepted, and requests under way end.
 func serveHTTP(ctx context.Context, server *http.Server, l net.Listener, log *slog.Logger) error {
+	base, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	server.BaseContext = func(net.Listener) context.Context { return base }
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.Serve(l) }()
 	select {
@@ -124,6 +127,7 @@ func serveHTTP(ctx context.Context, server *http.Server, l net.Listener, log *sl
 	defer cancel()
 	if err := server.Shutdown(patience); err != nil {
 		log.Warn("requests were still under way at the stop, and are cut off", "error", err)
+		cut()
 		_ = server.Close()
 	}
 	if err := <-stopped; !errors.Is(err, http.ErrServerClosed) {

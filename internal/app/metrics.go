@@ -72,24 +72,23 @@ func verdict(err error) string {
 	}
 }
 
-// addMetrics serves /metrics where [salvor] metrics_listen says.
-func (b *builder) addMetrics(ctx context.Context) error {
+// openMetrics opens /metrics where [salvor] metrics_listen says; its part is to stop after those that it tells of.
+func (b *builder) openMetrics(ctx context.Context) ([]part, error) {
 	if b.cfg.Salvor.MetricsListen == "" {
-		return nil
+		return nil, nil
 	}
 	l, err := openListener(ctx, b.cfg.Salvor.MetricsListen)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE): // api and engine with one file, most likely
-		return fmt.Errorf("[salvor] metrics_listen: %w; each process of a machine needs an address of its own: set "+
+		return nil, fmt.Errorf("[salvor] metrics_listen: %w; each process of a machine needs an address of its own: set "+
 			"OS_SALVOR__METRICS_LISTEN=HOST:PORT in its unit's environment, or give it another --config-file", err)
 	case err != nil:
-		return fmt.Errorf("[salvor] metrics_listen: %w", err)
+		return nil, fmt.Errorf("[salvor] metrics_listen: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", b.metrics.Handler())
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second}
 	b.log.Info("metrics", "at", "http://"+l.Addr().String()+"/metrics")
 	b.app.closing(func() error { return closeListener(l) })
-	b.app.parts = append(b.app.parts, part{"metrics", func(ctx context.Context) error { return serveHTTP(ctx, server, l, b.log) }})
-	return nil
+	return []part{{"metrics", func(ctx context.Context) error { return serveHTTP(ctx, server, l, b.log) }}}, nil
 }

@@ -117,7 +117,8 @@ func (b *builder) build(ctx context.Context) error {
 	if err := b.checkRows(ctx, rows); err != nil {
 		return err
 	}
-	if err := b.addMetrics(ctx); err != nil {
+	metrics, err := b.openMetrics(ctx)
+	if err != nil {
 		return err
 	}
 	if b.role == roleAPI {
@@ -125,13 +126,22 @@ func (b *builder) build(ctx context.Context) error {
 			return err
 		}
 		b.addShipper(rows)
-		return nil
+	} else if err := b.addEngine(ctx, f, rows); err != nil {
+		return err
 	}
+	b.app.parts = append(b.app.parts, metrics...)
+	b.addTraces()
+	return nil
+}
+
+// addEngine adds the engine with what goes along with it, and the api before it where there is one.
+func (b *builder) addEngine(ctx context.Context, f *face, rows *store.Store) error {
 	e := b.makeEngine(rows)
 	b.app.setRules = rulesSetter(e, b.cfg)
 	if b.role == roleServe {
 		if !embedded(b.cfg) {
 			// A pool of its own: requests never keep an engine's beats waiting for a connection.
+			var err error
 			if rows, err = b.openRows(ctx, syncReads); err != nil {
 				return err
 			}
@@ -147,7 +157,6 @@ func (b *builder) build(ctx context.Context) error {
 	b.addShipper(rows)
 	b.addBlobCounts(rows)
 	b.addStorageCounts(rows, b.log)
-	b.addTraces()
 	return nil
 }
 

@@ -2,8 +2,10 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -162,6 +164,70 @@ func TestWhatHasNoEffectIsSaid(t *testing.T) {
 		if strings.Contains(log.String(), text) != want {
 			t.Errorf("%q: want it in the log: %v\n%s", text, want, &log)
 		}
+	}
+}
+
+// TestMetricsTellOfTheStop: /metrics is there until the parts that it tells of have ended.
+func TestMetricsTellOfTheStop(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	for name, mk := range map[string]func(context.Context, Options) (*App, error){"serve": Serve, "api": API} {
+		t.Run(name, func(t *testing.T) {
+			conf := load(t, "[DEFAULT]\nauth_strategy = noauth2\nstate_path = "+t.TempDir()+"\n[salvor]\nmetrics_listen = "+address+"\n")
+			if name == "api" {
+				db, err := OpenDB(t.Context(), conf, silent())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(db.Sync(t.Context()), db.Close()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a, err := mk(t.Context(), Options{Config: conf, Log: silent(), Listen: "127.0.0.1:0"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- a.Run(ctx) }()
+			conn, err := net.Dial("tcp", strings.TrimPrefix(a.URL(), "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			// "Expect" makes the server say that it has begun.
+			if _, err := io.WriteString(conn, "POST /v1/segments HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.Read(make([]byte, 100)); err != nil {
+				t.Fatal(err)
+			}
+			stop()
+			for { // until the api takes nothing new: it is the first to stop
+				other, err := net.Dial("tcp", strings.TrimPrefix(a.URL(), "http://"))
+				if err != nil {
+					break
+				}
+				_ = other.Close()
+				<-time.After(time.Millisecond)
+			}
+			if status, text := get(t, "http://"+address+"/metrics"); status != http.StatusOK || !strings.Contains(text, "salvor_") {
+				t.Errorf("during the stop: %d %.100s", status, text)
+			}
+			if _, err := io.WriteString(conn, "{}"); err != nil {
+				t.Error(err)
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if err := a.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

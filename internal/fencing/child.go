@@ -38,8 +38,8 @@ type ended struct {
 	errs   string
 }
 
-// run runs the child to its end, in a session and process group of its own, without a terminal; the group is killed with ctx. An error: it could not be started, or
-// did not end by itself.
+// run runs the child to its end, in a session and process group of its own, without a terminal; the group is killed with ctx.
+// An error: it could not be started, or did not end by itself.
 func (c child) run(ctx context.Context) (ended, error) {
 	cmd := exec.CommandContext(ctx, c.path, c.args...)
 	cmd.Dir = "/"

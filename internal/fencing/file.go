@@ -37,11 +37,11 @@ type File struct {
 type entry struct {
 	host    string // name or pattern
 	line    int
-	methods []plan
+	methods []recipe
 }
 
-// plan is a method as it stands in the file; build makes it one of a host.
-type plan struct {
+// recipe is a method as it stands in the file; build makes it one of a host.
+type recipe struct {
 	name            string
 	deadline, pause time.Duration
 	build           func(host string) (Controller, error)
@@ -129,7 +129,7 @@ func (f *File) add(r *reader, key, list *yaml.Node, defaults shared) {
 	}
 	for i, n := range list.Content {
 		m := r.method(n, fmt.Sprintf("%s, method %d", host, i+1), defaults)
-		if slices.ContainsFunc(e.methods, func(o plan) bool { return o.name == m.name }) {
+		if slices.ContainsFunc(e.methods, func(o recipe) bool { return o.name == m.name }) {
 			m.name = fmt.Sprintf("%s-%d", m.name, i+1)
 		}
 		e.methods = append(e.methods, m)
@@ -156,12 +156,15 @@ func (f *File) Hosts() []string {
 	return out
 }
 
-// Methods are a host's: those of its own name; else of the only one that differs in case; else of the only name with the same first label, short against full (field
-// finding F159); else of the first pattern, in the file's order, that matches.
+// Methods are a host's: those of its own name; else of the only one that differs in case; else of the only name with the same first
+// label, short against full (field finding F159); else of the first pattern, in the file's order, that matches.
 func (f *File) Methods(host string) ([]Method, error) {
 	e, err := f.find(host)
 	if err != nil {
 		return nil, err
+	}
+	if !hostName.MatchString(host) {
+		return nil, fmt.Errorf("%s:%d: the name %q has other characters than letters, digits, dots, hyphens and underscores: %w", f.path, e.line, host, ErrCannot)
 	}
 	methods := make([]Method, 0, len(e.methods))
 	for _, p := range e.methods {

@@ -86,6 +86,19 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// TestANameThatIsNoneReachesNoProgram: with a line break it would be a line of its own in what a program is told, such as another action.
+func TestANameThatIsNoneReachesNoProgram(t *testing.T) {
+	f, err := Load(write(t, "fencing.yaml", 0o600, `hosts: {"*": [{kind: command, command: /bin/true}]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"cmp-01\naction=off", "", "-n", "cmp 01", "cmp;01"} {
+		if methods, err := f.Methods(host); !errors.Is(err, ErrCannot) {
+			t.Errorf("%q: %v, %v", host, methods, err)
+		}
+	}
+}
+
 func TestFileMode(t *testing.T) {
 	for mode, fine := range map[os.FileMode]bool{0o600: true, 0o640: true, 0o400: true, 0o644: false, 0o602: false, 0o601: false} {
 		_, err := Load(write(t, "fencing.yaml", mode, "hosts: {a: []}"), nil)

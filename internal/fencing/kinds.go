@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -50,14 +49,14 @@ func (s shared) with(f fields) shared {
 }
 
 // method reads one method of a host.
-func (r *reader) method(n *yaml.Node, what string, defaults shared) plan {
+func (r *reader) method(n *yaml.Node, what string, defaults shared) recipe {
 	f := r.mapping(n, what)
 	if f.node.Kind != yaml.MappingNode {
-		return plan{}
+		return recipe{}
 	}
 	kind := f.choice("kind", "", "redfish", "ipmi", "agent", "command")
 	s := defaults.with(f)
-	p := plan{name: f.text("name", kind), deadline: s.deadline, pause: s.pause}
+	p := recipe{name: f.text("name", kind), deadline: s.deadline, pause: s.pause}
 	switch kind {
 	case "redfish":
 		p.build = f.redfish(s)
@@ -79,17 +78,15 @@ func (r *reader) method(n *yaml.Node, what string, defaults shared) plan {
 	return p
 }
 
-// hostName is what a host's name must be like to become part of an address or of an agent's input.
+// hostName is what a host's name must be like to become part of an address, or of what a program is told.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 // expand puts a host's name in place of {host}, and its first label in place of {short}.
-func expand(text, host string) (string, error) {
-	if !hostName.MatchString(host) {
-		return "", fmt.Errorf("the name %q has other characters than letters, digits, dots, hyphens and underscores: %w", host, ErrCannot)
-	}
-	return strings.NewReplacer("{host}", host, "{short}", shortName(host)).Replace(text), nil
+func expand(text, host string) string {
+	return strings.NewReplacer("{host}", host, "{short}", shortName(host)).Replace(text)
 }
 
+// builder makes the controller of a host, whose name is fit for it.
 type builder = func(host string) (Controller, error)
 
 func (f fields) redfish(s shared) builder {
@@ -99,17 +96,12 @@ func (f fields) redfish(s shared) builder {
 		f.need("address")
 	}
 	return func(host string) (Controller, error) {
-		at, err := expand(address, host)
+		base, err := redfishURL(expand(address, host), s.insecure)
 		if err != nil {
 			return nil, err
 		}
-		base, err := redfishURL(at, s.insecure)
-		if err != nil {
-			return nil, err
-		}
-		id, _ := expand(system, host) // the name is fine: see above
 		return redfish{
-			base: base, system: id, user: s.user, password: s.password, session: session, clean: config.NewCleaner(s.user, s.password),
+			base: base, system: expand(system, host), user: s.user, password: s.password, session: session, clean: config.NewCleaner(s.user, s.password),
 			tls: &tls.Config{RootCAs: s.roots, InsecureSkipVerify: s.insecure, MinVersion: tls.VersionTLS12},
 		}, nil
 	}
@@ -156,10 +148,7 @@ func (f fields) ipmi(s shared) builder {
 		fixed = append(fixed, "-E") // from the environment
 	}
 	return func(host string) (Controller, error) {
-		at, err := expand(address, host)
-		if err != nil {
-			return nil, err
-		}
+		at := expand(address, host)
 		if !ipmiAddress.MatchString(at) {
 			return nil, errors.New("address: expected a name or an IP address")
 		}
@@ -191,8 +180,7 @@ func (f fields) agent(s shared) builder {
 	}
 	clean := config.NewCleaner(s.user, secrets...)
 	return func(host string) (Controller, error) {
-		own, err := expandAll(options, host)
-		return agent{path: path, options: own, clean: clean}, err
+		return agent{path: path, options: expandAll(options, host), clean: clean}, nil
 	}
 }
 
@@ -216,32 +204,22 @@ func (f fields) command(s shared) builder {
 	options, secrets := f.options(s)
 	clean := config.NewCleaner(s.user, secrets...)
 	return func(host string) (Controller, error) {
-		own, err := expandAll(options, host)
-		if err != nil {
-			return nil, err
-		}
 		full := []string{argv[0]}
 		for _, word := range argv[1:] {
-			word, _ = expand(word, host) // the name is fine: see above
-			full = append(full, word)
+			full = append(full, expand(word, host))
 		}
-		return command{host: host, argv: full, options: own, clean: clean}, nil
+		return command{host: host, argv: full, options: expandAll(options, host), clean: clean}, nil
 	}
 }
 
-func expandAll(options []option, host string) ([]option, error) {
-	out := make([]option, len(options))
-	for i, o := range options {
-		value := o.value
-		if !o.secret {
-			var err error
-			if value, err = expand(value, host); err != nil {
-				return nil, err
-			}
+func expandAll(options []option, host string) []option {
+	out := slices.Clone(options)
+	for i := range out {
+		if !out[i].secret {
+			out[i].value = expand(out[i].value, host)
 		}
-		out[i] = option{o.name, value, o.secret}
 	}
-	return out, nil
+	return out
 }
 
 // secretNames are names of options whose values are secrets, also inline.

@@ -116,7 +116,7 @@ func (g *Galera) make() error {
 		"--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir="+g.dir); err != nil {
 		return err
 	}
-	ports, err := freePorts(4 * len(g.Nodes))
+	ports, err := FreePorts(4 * len(g.Nodes))
 	if err != nil {
 		return err
 	}
@@ -171,9 +171,9 @@ func credential() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// freePorts are ports on which nobody listens. They are below those that the kernel gives to whoever connects: one of these could be taken before
+// FreePorts are ports of loopback on which nobody listens. They are below those that the kernel gives to whoever connects: one of these could be taken before
 // its server has started.
-func freePorts(n int) ([]int, error) {
+func FreePorts(n int) ([]int, error) {
 	const first, last = 20_000, 32_000
 	var ports []int
 	for tries := 0; len(ports) < n; tries++ {

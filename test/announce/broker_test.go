@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,16 +30,6 @@ type broker struct {
 	node    *exec.Cmd
 }
 
-func freePort(tb testing.TB) int {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 func newBroker(tb testing.TB) *broker {
 	tb.Helper()
 	epmd, err := exec.LookPath("epmd")
@@ -50,7 +39,11 @@ func newBroker(tb testing.TB) *broker {
 		}
 		tb.Skip("SKIPPED: no RabbitMQ on this machine (rabbitmq-server)")
 	}
-	dir, port, names := tb.TempDir(), freePort(tb), freePort(tb)
+	ports, err := testkit.FreePorts(3) // nobody takes them while the node is away
+	if err != nil {
+		tb.Fatal(err)
+	}
+	dir, port, names := tb.TempDir(), ports[0], ports[1]
 	b := &broker{tb: tb, address: fmt.Sprintf("127.0.0.1:%d", port)}
 	for name, text := range map[string]string{"rabbitmq.conf": "listeners.tcp.default = " + b.address + "\n", "enabled_plugins": "[].\n", "env.conf": ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -58,7 +51,7 @@ func newBroker(tb testing.TB) *broker {
 		}
 	}
 	b.env = append(os.Environ(), "HOME="+dir, fmt.Sprintf("ERL_EPMD_PORT=%d", names), "ERL_EPMD_ADDRESS=127.0.0.1",
-		fmt.Sprintf("RABBITMQ_NODENAME=salvor%d@localhost", port), fmt.Sprintf("RABBITMQ_DIST_PORT=%d", freePort(tb)),
+		fmt.Sprintf("RABBITMQ_NODENAME=salvor%d@localhost", port), fmt.Sprintf("RABBITMQ_DIST_PORT=%d", ports[2]),
 		"RABBITMQ_CONF_ENV_FILE="+filepath.Join(dir, "env.conf"), "RABBITMQ_CONFIG_FILE="+filepath.Join(dir, "rabbitmq.conf"),
 		"RABBITMQ_ENABLED_PLUGINS_FILE="+filepath.Join(dir, "enabled_plugins"), "RABBITMQ_MNESIA_BASE="+filepath.Join(dir, "data"),
 		"RABBITMQ_LOG_BASE="+filepath.Join(dir, "log"), "RABBITMQ_LOGS=-", "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}")

@@ -2,6 +2,7 @@ package blob
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -175,6 +176,7 @@ func TestTransfersUnderWay(t *testing.T) {
 		return ha.Transfer{UUID: "x", BlobUUID: "b", From: from, To: to, State: ha.TransferRunning, Size: 100, Bytes: bytes, StartedAt: long, MovedAt: now}
 	}
 	with := func(b ha.BlobState, transfers ...ha.Transfer) ha.BlobState { b.Transfers = transfers; return b }
+	quiet := func(t ha.Transfer) ha.Transfer { t.MovedAt = now.Add(-forgotten); return t }
 	ended := func(to string, bytes int64, ago time.Duration) ha.Transfer {
 		at := now.Add(-ago)
 		return ha.Transfer{UUID: "f", BlobUUID: "b", From: "a", To: to, State: ha.TransferFailed, Size: 100, Bytes: bytes, EndedAt: &at, Why: "broken off"}
@@ -191,6 +193,10 @@ func TestTransfersUnderWay(t *testing.T) {
 		{"nothing is started twice", with(blobOf(2, loc(1, "a", present)), run("a", "b", 0)), []ha.BlobHost{at("a"), at("b"), at("c")}, "[]", "", "", 0},
 		{"to a host that turned to error: to another one", with(blobOf(2, loc(1, "a", present)), run("a", "b", 0)), []ha.BlobHost{at("a"), at("b", failed), at("c")}, "[a>c]", "the storage of its target is in error", "", 0},
 		{"to a host that went silent", with(blobOf(2, loc(1, "a", present)), run("a", "b", 0)), []ha.BlobHost{at("a"), at("b", silent(4*time.Minute)), at("c")}, "[a>c]", "the agent of its target is silent", "", 0},
+		{"to a host whose instances only are hurt", with(blobOf(2, loc(1, "a", present)), run("a", "b", 0)), []ha.BlobHost{at("a"), at("b", errored), at("c")}, "[a>c]", "the storage of its target is in error", "", 0},
+		{"to a host that holds no blobs any more", with(blobOf(2, loc(1, "a", present)), run("a", "b", 0)), []ha.BlobHost{at("a"), at("b", func(h *ha.BlobHost) { h.URL = "" }), at("c")}, "[a>c]", "its target has no place for blobs any more", "", 0},
+		{"of which its target says nothing", with(blobOf(2, loc(1, "a", present)), quiet(run("a", "b", 0))), []ha.BlobHost{at("a"), at("b"), at("c")}, "[a>b]", "the agent of its target says nothing about it", "", 0},
+		{"no host has room for it", blobOf(2, loc(1, "a", present)), []ha.BlobHost{at("a"), at("b", free(99))}, "[]", "", "", noRoom},
 		{"from a host that turned to error: from another one", with(blobOf(3, loc(1, "a", ha.LocationSuspect), loc(2, "d", present), loc(3, "e", present)), run("a", "b", 60)), []ha.BlobHost{at("a", failed), at("b"), at("d"), at("e")}, "[]", "", "d", 0},
 		{"from the last one, which turned to error: read all the same", with(blobOf(2, loc(1, "a", ha.LocationSuspect)), run("a", "b", 60)), []ha.BlobHost{at("a", failed), at("b")}, "[]", "", "a", 0},
 		{"from the last one, which is gone", with(blobOf(2, loc(1, "a", present)), run("a", "b", 60)), []ha.BlobHost{at("a", silent(4*time.Minute)), at("b")}, "[]", "its source is gone, and there is no other", "", noRoom},
@@ -212,6 +218,80 @@ func TestTransfersUnderWay(t *testing.T) {
 				t.Errorf("start %s, cancel %q, from %q, again %s", got, cancelled, replaced, p.Again)
 			}
 		})
+	}
+}
+
+// TestRoomOfTransfers: what is still to come takes room at its target, and gives it back when it is cancelled.
+func TestRoomOfTransfers(t *testing.T) {
+	toB := ha.Transfer{UUID: "x", BlobUUID: "enough", From: "a", To: "b", State: ha.TransferRunning, Size: 100, Bytes: 60, StartedAt: long, MovedAt: now}
+	enough := blobOf(1, loc(1, "a", ha.LocationPresent)) // its transfer is cancelled
+	enough.UUID, enough.Transfers = "enough", []ha.Transfer{toB}
+	for _, c := range []struct {
+		name string
+		due  []ha.BlobState
+		room int64 // that is told to be free on b
+		size int64
+		want bool
+	}{
+		{"just enough beside it", nil, 140, 100, true},
+		{"not enough beside it", nil, 139, 100, false},
+		{"just enough without it", []ha.BlobState{enough}, 100, 100, true},
+		{"not enough without it", []ha.BlobState{enough}, 100, 101, false},
+	} {
+		b := blobOf(2, loc(1, "a", ha.LocationPresent))
+		b.Size = c.size
+		started := 0
+		w := ha.BlobWork{Hosts: []ha.BlobHost{at("a"), at("b", free(c.room))}, Due: append(c.due, b), Running: []ha.Transfer{toB}}
+		for _, change := range Decide(w, all, now, func() string { return "t" }).Changes {
+			if p, is := change.(ha.PlanBlob); is && p.BlobUUID == "b" {
+				started += len(p.Start)
+			}
+		}
+		if (started == 1) != c.want {
+			t.Errorf("%s: %d transfers", c.name, started)
+		}
+	}
+}
+
+// TestTheFirstOfThoseThatAreHashedIsWaitedFor, whichever stands first.
+func TestTheFirstOfThoseThatAreHashedIsWaitedFor(t *testing.T) {
+	said := func(id int64, host string, ago time.Duration) ha.Location {
+		l := loc(id, host, ha.LocationVerifying)
+		l.Since = now.Add(-ago)
+		return l
+	}
+	b, c := said(2, "b", time.Minute), said(3, "c", 5*time.Minute)
+	for _, two := range [][]ha.Location{{b, c}, {c, b}} {
+		p := planned(t, all, blobOf(3, loc(1, "a", ha.LocationPresent), two[0], two[1]), at("a"), at("b"), at("c"))
+		if p.Again != settles-5*time.Minute {
+			t.Errorf("looked at again after %s", p.Again)
+		}
+	}
+}
+
+// TestUnheardTransfersWakeTheirBlobs, which are not due: nobody else says that they will not go on.
+func TestUnheardTransfersWakeTheirBlobs(t *testing.T) {
+	run := func(blob, from, to string, rescue bool, moved time.Time) ha.Transfer {
+		return ha.Transfer{UUID: blob, BlobUUID: blob, From: from, To: to, State: ha.TransferRunning, Rescue: rescue, Size: 9, MovedAt: moved}
+	}
+	hosts := []ha.BlobHost{at("well"), at("hurt", failed), at("deaf", silent(time.Hour))}
+	running := []ha.Transfer{
+		run("fine", "well", "well", false, now), run("rescue", "hurt", "well", true, now),
+		run("source hurt", "hurt", "well", false, now), run("source deaf", "deaf", "well", true, now), run("source gone", "nobody", "well", true, now),
+		run("target hurt", "well", "hurt", false, now), run("target deaf", "well", "deaf", false, now), run("still", "well", "well", false, now.Add(-forgotten)),
+	}
+	d := Decide(ha.BlobWork{Hosts: hosts, Running: running}, all, now, func() string { return "t" })
+	want := []string{"source deaf", "source gone", "source hurt", "still", "target deaf", "target hurt"}
+	if woken, is := d.Changes[0].(ha.WakeBlobs); !is || !slices.Equal(woken.UUIDs, want) {
+		t.Errorf("%+v, want %q", d.Changes, want)
+	}
+}
+
+func TestSize(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1 << 20: "1.0 MiB", 5 << 40: "5.0 TiB", 3 << 60: "3072.0 PiB"} {
+		if got := size(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
 	}
 }
 

@@ -298,6 +298,20 @@ func TestAChildThatTalksNonsense(t *testing.T) {
 	}
 }
 
+func TestMarkersThatAreNone(t *testing.T) {
+	if p, err := ParseMarker([]byte(pin.Text() + "probe 1\n")); err != nil || p != pin {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for _, p := range []Pin{{"../x", value, value}, {"cmp-01", "short", value}, {"cmp-01", value, strings.ToUpper(value)}, {"", value, value}} {
+		if _, err := ParseMarker([]byte(p.Text())); err == nil {
+			t.Errorf("%q was taken", p.Text())
+		}
+	}
+	if _, err := ParseMarker([]byte(strings.TrimSpace(pin.Text()))); err == nil {
+		t.Error("one that breaks off was taken")
+	}
+}
+
 func FuzzMarker(f *testing.F) {
 	f.Add([]byte(pin.Text()))
 	f.Add([]byte("salvor-marker-1 h x y\n"))

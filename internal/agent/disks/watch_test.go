@@ -151,7 +151,7 @@ func TestCadence(t *testing.T) {
 		if len(d.asked) != 61 || writes != 13 {
 			t.Errorf("%d probes and %d writes in an hour, want one each 60 s and each 300 s", len(d.asked), writes)
 		}
-		if v := w.Verdicts()["r"]; v.Status != ha.CheckOK || !v.Adopted || v.Filesystem != pin.Filesystem || time.Since(v.CheckedAt) > time.Minute {
+		if v := w.Verdicts()["r"]; v.Status != ha.CheckOK || !v.Adopted || v.Filesystem != pin.Filesystem || v.Total != 10 || v.Free != 5 || time.Since(v.CheckedAt) > time.Minute {
 			t.Errorf("%+v", v)
 		}
 	})
@@ -402,7 +402,9 @@ func TestResources(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, err := ParseResources([]string{"a:/srv/x", "b:/srv/x"}); err == nil {
-		t.Error("two resources of one path")
+	for _, two := range [][]string{{"a:/srv/x", "b:/srv/x"}, {"a:/srv/x", "a:/srv/y"}} {
+		if _, err := ParseResources(two); err == nil || !contains(err.Error(), "one name, or one path") {
+			t.Errorf("%q: %v", two, err)
+		}
 	}
 }

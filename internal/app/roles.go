@@ -272,7 +272,7 @@ func (b *builder) addAPI(ctx context.Context, f *face, rows *store.Store, poke f
 	if err != nil {
 		return err
 	}
-	server := api.NewServer(conf, b.metrics.Middleware(handler, telemetry.RouteOf))
+	server := api.NewServer(conf, b.metrics.Middleware(handler))
 	server.SetKeepAlivesEnabled(b.cfg.WSGI.KeepAlive)
 	l, u, err := listen(ctx, b.cfg, f.address)
 	if err != nil {

@@ -6,16 +6,12 @@ import (
 	"time"
 )
 
-// Middleware counts what next answers. route names the request for the metrics; it must know few names, whatever a
-// client sends; nil is RouteOf.
-func (m *Metrics) Middleware(next http.Handler, route func(*http.Request) string) http.Handler {
-	if route == nil {
-		route = RouteOf
-	}
+// Middleware counts what next answers, by route.
+func (m *Metrics) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		s := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-		name := route(r)
+		name := routeOf(r)
 		defer func() { m.Request(name, r.Method, s.status, time.Since(began)) }()
 		next.ServeHTTP(s, r)
 	})
@@ -48,9 +44,9 @@ const other = "other"
 // collections are the resources below /v1, and what may stand below one member of each.
 var collections = map[string]string{"segments": "hosts", "notifications": "vmoves", "extensions": "", "versions": ""}
 
-// RouteOf names a request of the API by its shape: /v1/segments/{id}/hosts. A project id in front does not matter. What
+// routeOf names a request of the API by its shape: /v1/segments/{id}/hosts. A project id in front does not matter. What
 // fits nothing is "other", so that no client can make names.
-func RouteOf(r *http.Request) string {
+func routeOf(r *http.Request) string {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
 	case parts[0] == "":

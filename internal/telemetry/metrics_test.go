@@ -32,6 +32,20 @@ func TestMetrics(t *testing.T) {
 	m.CloudCall("servers", "broken", time.Second)
 	m.Move("succeeded")
 	m.Recovery("host", "finished", 42*time.Second)
+	m.ExpectAlarm("brake")
+	m.Alarm("double_run")
+	m.Shipped("rabbit", 3)
+	m.ShipFailed("rabbit")
+	m.ShipDropped("rabbit", "too old", 2)
+	m.Outbox("rabbit", 7, 90*time.Second)
+	m.Unprotected(5)
+	m.StorageHosts("error", 2)
+	m.StorageEpisodes("open", 4)
+	m.AgentRefused()
+	m.Blobs("at_risk", 6, 1<<20)
+	m.BlobTransfers(8, 1<<10)
+	m.Doctor().Found(map[[2]string]int{{"nova", "fail"}: 1})
+	m.Fencing(func() (map[Fencing]int, time.Duration) { return map[Fencing]int{FencingFailing: 9}, time.Hour })
 	text := scrape(t, m)
 	for _, want := range []string{
 		`salvor_build_info{version="1.2.3"} 1`,
@@ -45,11 +59,23 @@ func TestMetrics(t *testing.T) {
 		`salvor_cloud_calls_total{class="broken",op="servers"} 1`,
 		`salvor_moves_total{outcome="succeeded"} 1`,
 		`salvor_recovery_seconds_bucket{kind="host",status="finished",le="60"} 1`,
+		`salvor_engine_beats_total 1`, `salvor_cloud_call_seconds_count{op="servers"} 1`,
+		`salvor_alarms_total{alarm="brake"} 0`, `salvor_alarms_total{alarm="double_run"} 1`,
+		`salvor_outbox_shipped_total{to="rabbit"} 3`, `salvor_outbox_failures_total{to="rabbit"} 1`, `salvor_outbox_dropped_total{to="rabbit",why="too old"} 2`,
+		`salvor_outbox_rows{to="rabbit"} 7`, `salvor_outbox_oldest_seconds{to="rabbit"} 90`,
+		`salvor_unprotected_instances 5`, `salvor_storage_hosts{state="error"} 2`, `salvor_storage_episodes{state="open"} 4`, `salvor_agent_reports_refused_total 1`,
+		`salvor_blobs{durability="at_risk"} 6`, `salvor_blob_bytes{durability="at_risk"} 1.048576e+06`, `salvor_blob_transfers 8`, `salvor_blob_transfer_bytes_left 1024`,
+		`salvor_doctor_checks{check="nova",state="fail"} 1`,
+		`salvor_fencing_hosts{state="failing"} 9`, `salvor_fencing_hosts{state="ready"} 0`, `salvor_fencing_rehearsal_age_seconds 3600`,
 		`go_goroutines`, `process_open_fds`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s", want)
 		}
+	}
+	m.Unprotected(-1) // another engine counts
+	if text := scrape(t, m); strings.Contains(text, "salvor_unprotected_instances ") {
+		t.Error("two engines would count the same instances")
 	}
 }
 
@@ -62,7 +88,7 @@ func TestMiddleware(t *testing.T) {
 			return
 		}
 		_, _ = io.WriteString(w, "ok")
-	}), nil)
+	}))
 	for _, r := range []*http.Request{
 		httptest.NewRequest(http.MethodPost, "/v1/notifications", nil),
 		httptest.NewRequest(http.MethodGet, "/v1/0123/segments/77/hosts/88", nil),
@@ -95,7 +121,7 @@ func TestRoutesAreFew(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.URL.Path = path
-		if got := RouteOf(r); got != want {
+		if got := routeOf(r); got != want {
 			t.Errorf("%q: %s, want %s", path, got, want)
 		}
 	}

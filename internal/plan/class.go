@@ -94,6 +94,9 @@ func (t *turn) setError(m *ha.VMove, may bool, stop string) bool {
 	case !may:
 		return false
 	}
+	if _, young := t.youngLists(); !young {
+		return false
+	}
 	s, seen := t.server(m.InstanceUUID, m.Lost.At)
 	switch {
 	case seen == unseen:
@@ -104,6 +107,8 @@ func (t *turn) setError(m *ha.VMove, may bool, stop string) bool {
 		t.settle(m, ha.MoveIgnored, "is on "+s.Host+" already")
 	case s.VMState == ha.VMError:
 		t.settle(m, ha.MoveIgnored, "")
+	case t.othersOrder(m) != nil: // a reset would wreck it when it arrives
+		t.settle(m, ha.MoveIgnored, text(m.Message)+"; it was not: somebody evacuates it")
 	default:
 		if t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActResetState, Instance: m.InstanceUUID, Host: m.SourceHost, State: ha.VMError}) && m.StartTime == nil {
 			m.Status, m.StartTime = ha.MoveOngoing, ptr(t.Now)

@@ -188,8 +188,12 @@ func (t *turn) heedWishes() {
 			m.Final = false
 			m.NotBefore = nil
 		}
-		if t.rec.Step == ha.StepWait {
+		switch t.rec.Step {
+		case "": // it is what began this unit
+		case ha.StepWait:
 			t.rec.WakeAt = nil
+		default: // for when the attempt under way has failed, which may be in this very turn
+			t.Memory.Said[keyAtOnce] = true
 		}
 	}
 	for i := range t.moves {
@@ -271,12 +275,15 @@ func (t *turn) attemptFailed(why string) {
 	t.rec.Failures++
 	t.rec.Prepared = false
 	t.unhold()
-	if t.rec.Failures >= t.Rules.MaxAttempts || !t.anyRetryable() {
+	if t.rec.Failures >= t.Rules.MaxAttempts && !t.Memory.Said[keyAtOnce] || !t.anyRetryable() {
 		t.finish(ha.StatusFailed, why)
 		return
 	}
 	t.retryLater(why)
 }
+
+// keyAtOnce: an operator has asked for a retry while an attempt was under way.
+const keyAtOnce = "retry at once"
 
 // retryLater leaves the notification in error until the next attempt.
 func (t *turn) retryLater(why string) {
@@ -284,7 +291,12 @@ func (t *turn) retryLater(why string) {
 	t.rec.Step = ha.StepWait
 	wait := t.Rules.RetryInterval << (t.rec.Failures - 1)
 	t.say("attempt %d of %d failed, next in %s: %s", t.rec.Failures, t.Rules.MaxAttempts, wait, why)
-	if t.Rules.NoPeriodic {
+	switch {
+	case t.Memory.Said[keyAtOnce]:
+		delete(t.Memory.Said, keyAtOnce)
+		wait = 0
+		t.say("attempt %d failed, the next begins at once, since %s: %s", t.rec.Failures, said(t.Unit.Wishes.RetryBy, "asked for it"), why)
+	case t.Rules.NoPeriodic:
 		wait = never
 		t.say("attempt %d failed, periodic_enable is off, so retry it by hand: %s", t.rec.Failures, why)
 	}

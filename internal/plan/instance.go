@@ -159,15 +159,58 @@ func (t *turn) fit(m *ha.VMove, may bool, stop string) bool {
 		m.Stage = ha.StageOrder
 		return true
 	}
-	if may {
-		t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActResetState, Instance: m.InstanceUUID, Host: m.SourceHost, State: ha.VMError})
+	if !may {
+		return false
 	}
+	if again, ok := t.stillHere(m); !ok {
+		return again
+	}
+	t.act(ha.Act{Key: m.InstanceUUID, Kind: ha.ActResetState, Instance: m.InstanceUUID, Host: m.SourceHost, State: ha.VMError})
 	return false
 }
 
 // listsStand is how old the host's lists may be when an order is sent by them: somebody may have ordered by hand since. Where each takes as
 // long as a call may, the older is half as old when both have come.
 func (t *turn) listsStand() time.Duration { return max(2*time.Minute, 4*t.Rules.NovaTimeout) }
+
+// youngLists reports whether the host's lists are young enough to act by them; else it has them asked for again, and says why they are not.
+func (t *turn) youngLists() (why string, young bool) {
+	old := t.Now.Add(-t.listsStand())
+	if t.Facts.Migrations.After(old) && t.Facts.Servers.After(old) {
+		return "", true
+	}
+	t.keepLooking()
+	if err := cmp.Or(t.Facts.Migrations.Err, t.Facts.Servers.Err); err != nil {
+		return "waiting: Nova does not list what is on the host, or under way: " + ha.TextOf(err), false
+	}
+	if !t.Facts.Migrations.At.IsZero() && !t.Facts.Servers.At.IsZero() {
+		return "waiting: Nova has not listed lately what is on the host, and under way", false
+	}
+	return "", false
+}
+
+// stillHere reports whether young lists show the instance where it was, and nobody's order for it under way: somebody may have ordered, or
+// moved it, by hand while this recovery was held.
+func (t *turn) stillHere(m *ha.VMove) (again, ok bool) {
+	if why, young := t.youngLists(); !young {
+		if why != "" {
+			m.Message = ptr(why)
+		}
+		return false, false
+	}
+	switch s, seen := t.server(m.InstanceUUID, time.Time{}); {
+	case seen == unseen:
+		return false, false
+	case seen == gone:
+		return t.leave(m, ha.MoveIgnored, deleted), false
+	case s.Host != m.SourceHost:
+		return t.leave(m, ha.MoveIgnored, "is on "+s.Host+" already"), false
+	}
+	if r := t.othersOrder(m); r != nil {
+		return t.follow(m, r), false
+	}
+	return false, true
+}
 
 // order sends the one order that must never be sent twice (invariants I2, I4).
 func (t *turn) order(m *ha.VMove, may bool, stop string) bool {
@@ -188,25 +231,8 @@ func (t *turn) order(m *ha.VMove, may bool, stop string) bool {
 	if !may {
 		return false
 	}
-	if old := t.Now.Add(-t.listsStand()); !t.Facts.Migrations.After(old) || !t.Facts.Servers.After(old) {
-		if err := cmp.Or(t.Facts.Migrations.Err, t.Facts.Servers.Err); err != nil {
-			m.Message = ptr("waiting: Nova does not list what is on the host, or under way: " + ha.TextOf(err))
-		} else if !t.Facts.Migrations.At.IsZero() && !t.Facts.Servers.At.IsZero() {
-			m.Message = ptr("waiting: Nova has not listed lately what is on the host, and under way")
-		}
-		t.keepLooking()
-		return false
-	}
-	switch s, seen := t.server(m.InstanceUUID, time.Time{}); {
-	case seen == unseen:
-		return false
-	case seen == gone:
-		return t.leave(m, ha.MoveIgnored, deleted)
-	case s.Host != m.SourceHost:
-		return t.leave(m, ha.MoveIgnored, "is on "+s.Host+" already")
-	}
-	if r := t.othersOrder(m); r != nil {
-		return t.follow(m, r)
+	if again, ok := t.stillHere(m); !ok {
+		return again
 	}
 	r := t.lastOrder(m)
 	if r != nil && !r.UnderWay() {

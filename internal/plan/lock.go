@@ -92,6 +92,9 @@ func (t *turn) takeLock(m *ha.VMove) bool {
 // unlockRefused and an instance: since when Nova's refusal of its unlock is to be looked at.
 const unlockRefused = "unlock refused "
 
+// unlocking and an instance: since when Nova refuses its unlock.
+const unlocking = "unlocking "
+
 // unlocked digests the end of an unlock. Until one is done the recovery does not end, whoever cancels it.
 func (t *turn) unlocked(m *ha.VMove, class ha.Class, o ha.Outcome) {
 	switch class {
@@ -100,7 +103,7 @@ func (t *turn) unlocked(m *ha.VMove, class ha.Class, o ha.Outcome) {
 		t.Memory.Since["unlocked "+m.InstanceUUID] = o.At
 	case ha.ClassGone, ha.ClassRefused:
 		t.Memory.Since[unlockRefused+m.InstanceUUID] = o.At
-		if t.Now.Sub(t.since("unlocking "+m.InstanceUUID)) > 5*time.Minute {
+		if t.Now.Sub(t.since(unlocking+m.InstanceUUID)) > 5*time.Minute {
 			t.alarm(ha.AlarmStillLocked, m.InstanceUUID, "instance %s is locked by this recovery, and Nova has refused to unlock it for 5 minutes: %s. "+
 				"It is tried on; by hand: openstack server unlock %[1]s", m.InstanceUUID, ha.TextOf(o.Err))
 		}

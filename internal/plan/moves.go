@@ -337,6 +337,9 @@ func (t *turn) sayWaiting() {
 			continue
 		}
 		why := text(m.Message)
+		if _, refused := t.Memory.Since[unlocking+m.InstanceUUID]; refused && m.Stage == ha.StageUnlock {
+			why = "Nova refuses to unlock instance " + m.InstanceUUID + ", which this recovery has locked"
+		}
 		if why == "" {
 			t.say("")
 			return

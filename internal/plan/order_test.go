@@ -436,3 +436,32 @@ func TestOldListsAreSaid(t *testing.T) {
 	w.toEnd(10 * time.Minute)
 	w.end(ha.StatusFinished, "2 of 2")
 }
+
+// A reset of the state, like an order, goes by lists that are young: what an operator has moved by hand, or is moving, while Nova listed
+// nothing is not reset.
+func TestNoResetByOldLists(t *testing.T) {
+	for name, under := range map[string]time.Duration{"moved": time.Second, "on its way": 9 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			w := hostDeath(t)
+			w.rules.WaitEvacuation = 20 * time.Minute
+			s := w.instance("i1", func(s *ha.Server) { s.VMState = ha.VMPaused })
+			w.script = func(a ha.Act) *reply {
+				if a.Kind != ha.ActLock {
+					return nil
+				}
+				w.lists = broken()
+				w.at(30*time.Second, func() { // an operator resets and orders it
+					s.VMState = ha.VMError
+					w.takes = under
+					_ = w.evacuate(s, ha.Act{Instance: s.ID})
+				})
+				w.at(5*time.Minute, func() { w.lists = nil })
+				return &reply{takes: true, answer: 4 * time.Minute}
+			}
+			w.toEnd(time.Hour)
+			if w.count("reset") > 0 || w.count("evacuate") > 0 || s.VMState == ha.VMError {
+				t.Errorf("sent %v, %s\n%s", w.sent, s.VMState, w.story())
+			}
+		})
+	}
+}

@@ -201,7 +201,7 @@ func (t *turn) processPut(o ha.Outcome) {
 // processFailed ends an attempt in error, retried like a host's.
 func (t *turn) processFailed(why string) {
 	t.rec.Failures++
-	if t.rec.Failures >= t.Rules.MaxAttempts {
+	if t.rec.Failures >= t.Rules.MaxAttempts && t.Unit.Wishes.Retries <= t.rec.Retried {
 		t.end(ha.StatusFailed, "%s", why)
 		return
 	}

@@ -347,3 +347,18 @@ func TestProcessStartedRefusedIsTriedAgainLater(t *testing.T) {
 		t.Errorf("claims %s, enabled %v", w.claims(), w.service(failedHost).Enabled)
 	}
 }
+
+// A retry that is asked for in the turn of the last failure begins another attempt.
+func TestProcessRetryInTheTurnOfTheLastFailure(t *testing.T) {
+	w := processReport(t, ha.EventStopped, ha.ProcessNovaCompute)
+	w.rules.MaxAttempts = 1
+	w.script = func(ha.Act) *reply {
+		if len(w.sent) > 1 {
+			return nil
+		}
+		w.unit.Wishes.Retries, w.unit.Wishes.RetryBy = 1, "op"
+		return &reply{err: refused(409, "no")}
+	}
+	w.toEnd(time.Minute)
+	w.end(ha.StatusFinished, "")
+}

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -342,6 +343,30 @@ func TestRetryByAnOperator(t *testing.T) {
 			t.Error("no audit")
 		}
 	})
+	for name, attempts := range map[string]int{"in the turn of a failure": 3, "in the turn of the last failure": 1} {
+		t.Run(name, func(t *testing.T) {
+			w := hostDeath(t)
+			w.rules.MaxAttempts = attempts
+			w.instance("i1")
+			w.faulty(1, "i1")
+			asked := false
+			w.refuse = func(changes []ha.Change) bool { // the commit that would fail the attempt finds the wish
+				if w.unit.Wishes.Retries > 0 || !slices.ContainsFunc(changes, func(c ha.Change) bool {
+					n, is := c.(ha.SetNotification)
+					return is && (n.Status == ha.StatusError || n.Status == ha.StatusFailed)
+				}) {
+					return false
+				}
+				w.unit.Wishes.Retries, w.unit.Wishes.RetryBy, asked = 1, "op: Nova is well again", true
+				return true
+			}
+			w.toEnd(time.Minute)
+			w.end(ha.StatusFinished, "1 of 1")
+			if !asked || w.count("evacuate") != 2 {
+				t.Errorf("asked %v, sent %v", asked, w.sent)
+			}
+		})
+	}
 	t.Run("after it has failed (F075)", func(t *testing.T) {
 		w := hostDeath(t)
 		w.instance("i1")

@@ -42,6 +42,7 @@ type scene struct {
 	salvor  *service.Service // what the api calls
 	segment string
 	hosts   map[string]string // name -> uuid
+	real    bool              // time is real, not virtual
 
 	mu     sync.Mutex
 	procs  []*process
@@ -180,13 +181,18 @@ func (s *scene) curtain() {
 	s.cloud.Close()
 }
 
-// pass lets time go by.
-func (s *scene) pass(d time.Duration) { time.Sleep(d) }
+// pass lets time go by, and what is due then be done: nobody looks between a commit and what its engine makes of it.
+func (s *scene) pass(d time.Duration) {
+	time.Sleep(d)
+	if !s.real {
+		synctest.Wait()
+	}
+}
 
 // until lets time go by until something is so.
 func (s *scene) until(what string, within time.Duration, is func() bool) {
 	s.Helper()
-	for end := time.Now().Add(within); !is(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(within); !is(); s.pass(50 * time.Millisecond) {
 		if !time.Now().Before(end) {
 			s.Fatalf("not so within %s: %s", within, what)
 		}
@@ -304,7 +310,7 @@ func (s *scene) becomes(id string, want ha.Status, part string, within time.Dura
 	s.Helper()
 	var status ha.Status
 	var message string
-	for end := time.Now().Add(within); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(within); ; s.pass(50 * time.Millisecond) {
 		if status, message = s.note(id); status == want && strings.Contains(message, part) {
 			return
 		}

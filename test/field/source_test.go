@@ -163,7 +163,7 @@ func TestS12AllPagesAreEvacuated(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	s := &scene{T: t, ctx: ctx, start: time.Now(), cloud: cloud, rows: memstore.New(memstore.Config{}), hosts: map[string]string{}, claims: map[string]bool{}}
+	s := &scene{T: t, real: true, ctx: ctx, start: time.Now(), cloud: cloud, rows: memstore.New(memstore.Config{}), hosts: map[string]string{}, claims: map[string]bool{}}
 	s.serve(client)
 	if err := cloud.Kill("host-1"); err != nil {
 		t.Fatal(err)

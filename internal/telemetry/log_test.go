@@ -77,6 +77,9 @@ func TestLevelAndForm(t *testing.T) {
 	l.Debug("seen")
 	l.SetDebug(false)
 	l.Debug("unseen again")
+	if l, stderr := open(t, LogConfig{Debug: true}); !strings.Contains(said(l, stderr), "from the start") {
+		t.Errorf("debug is on, and the log has %q", stderr)
+	}
 	var line struct{ Msg, Level, Role string }
 	if err := json.Unmarshal(stderr.Bytes(), &line); err != nil {
 		t.Fatalf("not one JSON object: %v %q", err, stderr)
@@ -84,6 +87,11 @@ func TestLevelAndForm(t *testing.T) {
 	if line.Msg != "seen" || line.Level != "DEBUG" || line.Role != "engine" {
 		t.Errorf("%+v", line)
 	}
+}
+
+func said(l *Log, to *bytes.Buffer) string {
+	l.Debug("from the start")
+	return to.String()
 }
 
 func TestJournal(t *testing.T) {

@@ -18,8 +18,12 @@ func (l *loader) resolve(o *Option) ([]string, error) {
 		return nil, errors.New("the reference leads back to itself")
 	}
 	v.busy = true
+	added := 0
 	for _, t := range v.texts {
 		text, err := interpolate(t, func(group, name string) (string, error) { return l.reference(o.Group, group, name) })
+		if added += len(text) - len(t); err == nil && added > maxExpanded {
+			err = errExpanded
+		}
 		if err != nil {
 			v.err = err
 			if o.Secret { // the reference may be a part of it

@@ -10,6 +10,11 @@ import (
 // name may have dots: [group.]option.
 var reference = regexp.MustCompile(`(?i)\$(?:(\$)|([_a-z][._a-z0-9]*)|\{([_a-z][._a-z0-9]*)\})`)
 
+// maxExpanded bounds a value with what its references stand for: a few lines of them, each several times the one before, would fill the memory.
+const maxExpanded = 1 << 20
+
+var errExpanded = fmt.Errorf("with what its references stand for, the value is longer than %d bytes", maxExpanded)
+
 // interpolate replaces the references of value by what lookup returns for (group or "", option). "\$" counts as "$$"; a
 // dollar that starts no reference stays. What is put in is not looked at again.
 func interpolate(value string, lookup func(group, option string) (string, error)) (string, error) {
@@ -35,7 +40,9 @@ func interpolate(value string, lookup func(group, option string) (string, error)
 		if err != nil {
 			return "", fmt.Errorf("$%s: %w", name, err)
 		}
-		out.WriteString(text)
+		if out.WriteString(text); out.Len() > maxExpanded {
+			return "", fmt.Errorf("$%s: %w", name, errExpanded)
+		}
 	}
 	out.WriteString(value[last:])
 	return out.String(), nil

@@ -32,7 +32,7 @@ type ValueError struct {
 }
 
 func (e *ValueError) Error() string {
-	return fmt.Sprintf("%s: [%s] %s = %q: %s", e.Source, e.Group, e.Option, e.Value, e.Expected)
+	return fmt.Sprintf("%s: [%s] %s = %.200q: %s", e.Source, e.Group, e.Option, e.Value, e.Expected)
 }
 
 // Load reads the configuration. All errors are returned at once, joined; each names where it stands and what is

@@ -214,6 +214,28 @@ func TestErrorsNameEverything(t *testing.T) {
 	}
 }
 
+// A few lines of references, each several times the one before, or one many times, do not fill the memory.
+func TestReferencesThatGrow(t *testing.T) {
+	chain := "[DEFAULT]\nos_user_domain_name = " + strings.Repeat("x", 1000) + "\n"
+	last := "os_user_domain_name"
+	for _, name := range []string{"log_dir", "log_file", "os_project_domain_name", "os_privileged_user_name", "os_privileged_user_tenant", "state_path"} {
+		chain += name + " = " + strings.Repeat("$"+last, 8) + "\n"
+		last = name
+	}
+	many := "[DEFAULT]\nos_user_domain_name = " + strings.Repeat("x", 100000) + "\n[oslo_policy]\n" + strings.Repeat("policy_dirs = $os_user_domain_name\n", 1000)
+	for name, text := range map[string]string{"chain": chain, "many": many} {
+		if _, _, err := loadText(t, text); err == nil || !strings.Contains(err.Error(), "longer than 1048576 bytes") {
+			t.Errorf("%s: %.300v", name, err)
+		}
+	}
+	if _, _, err := loadText(t, "[DEFAULT]\nhost = "+strings.Repeat("x", 10000)+"\n"); err == nil || len(err.Error()) > 1000 {
+		t.Errorf("a long value that is wrong: %.300v", err)
+	}
+	if c := mustLoad(t, "[DEFAULT]\nos_region_name = "+strings.Repeat("x", 200000)+"\nlog_dir = /$os_region_name$os_region_name\n"); len(c.Log.Dir) != 400001 {
+		t.Errorf("%d bytes", len(c.Log.Dir))
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	_, warnings, err := loadText(t, `[DEFAULT]
 osapi_max_limits = 5

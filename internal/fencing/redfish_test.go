@@ -252,6 +252,17 @@ func TestRedfishAsOthersSpeakIt(t *testing.T) {
 			}
 			return hr.Method == "GET" && answer(w, 200, `{"PowerState": "On", "Actions": {"#ComputerSystem.Reset": {"target": "/x", "@Redfish.ActionInfo": "/info"}}}`)
 		}, false, "ForceOff is not among what the system allows (On, PushPowerButton)"},
+		{"does not say what is allowed", func(r *rack, w http.ResponseWriter, hr *http.Request) bool {
+			power := "On"
+			if r.dead("host-1") {
+				power = "Off"
+			}
+			return hr.Method == "GET" && answer(w, 200, `{"PowerState": "`+power+`", "Actions": {"#ComputerSystem.Reset": {"target": "`+system+`/Actions/ComputerSystem.Reset"}}}`)
+		}, true, "answered: ForceOff answered 204"},
+		{"breaks off in the middle of an answer", func(r *rack, w http.ResponseWriter, hr *http.Request) bool {
+			w.Header().Set("Content-Length", "1000")
+			return answer(w, 200, `{"PowerState": "Off"}`)
+		}, false, "broke off"},
 		{"redirects elsewhere, to steal the account", func(r *rack, w http.ResponseWriter, hr *http.Request) bool {
 			http.Redirect(w, hr, "https://elsewhere.example"+hr.URL.Path, http.StatusTemporaryRedirect)
 			return true

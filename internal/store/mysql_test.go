@@ -10,16 +10,23 @@ import (
 	"github.com/salvor-ha/salvor/internal/store"
 )
 
-// TestTransactionsPrepareNothing: on Galera, who prepares a statement within a transaction may not be told that another node has taken the
-// transaction away. So nothing is prepared there, also not by database/sql or the driver, for whoever asks for it.
-func TestTransactionsPrepareNothing(t *testing.T) {
+// beneath is a store on MariaDB, and a pool of such connections as it has.
+func beneath(t *testing.T) (*store.Store, *sql.DB) {
+	t.Helper()
 	spy := &spy{}
 	s := open(t, store.Config{URL: mariadb.database(t), Wrap: spy.wrap})
 	if err := s.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	pool := spy.pool()
-	defer pool.Close()
+	t.Cleanup(func() { pool.Close() })
+	return s, pool
+}
+
+// TestTransactionsPrepareNothing: on Galera, who prepares a statement within a transaction may not be told that another node has taken the
+// transaction away. So nothing is prepared there, also not by database/sql or the driver, for whoever asks for it.
+func TestTransactionsPrepareNothing(t *testing.T) {
+	_, pool := beneath(t)
 	for name, ask := range map[string]func(*sql.Tx) error{
 		"a write": func(tx *sql.Tx) error {
 			_, err := tx.ExecContext(t.Context(), "UPDATE hosts SET touch = touch + ?", 1)
@@ -67,13 +74,7 @@ func TestTransactionsPrepareNothing(t *testing.T) {
 // TestSaidAfterTheRow: Galera may say after a row that it has taken the transaction away, and who wants one row looks no further. Nothing
 // of that transaction is written. (MariaDB says here what else comes after a row: that the next one cannot be had.)
 func TestSaidAfterTheRow(t *testing.T) {
-	spy := &spy{}
-	s := open(t, store.Config{URL: mariadb.database(t), Wrap: spy.wrap})
-	if err := s.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	pool := spy.pool()
-	defer pool.Close()
+	s, pool := beneath(t)
 	db := bun.NewDB(pool, mysqldialect.New())
 	for _, goesOn := range []bool{true, false} {
 		tx, err := db.BeginTx(t.Context(), nil)

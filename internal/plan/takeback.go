@@ -24,6 +24,9 @@ func TakeBack(v View) Decision {
 	}
 	t.orphans()
 	t.takeBack()
+	if t.Unit.HostUnit == 0 && slices.ContainsFunc(t.changes, func(c ha.Change) bool { _, is := c.(ha.DropClaim); return is }) {
+		t.giveWay() // what Nova shows may be of before a claim that the host's unit has made since
+	}
 	return t.decision()
 }
 

@@ -524,6 +524,26 @@ func TestTakeBackGivesWay(t *testing.T) {
 	w.acts("service compute-1 up")
 }
 
+// The host has died again while the take-back looked: what it sees is of before that recovery's claims, and drops none of them.
+func TestTakeBackDropsNoClaimOfAHostUnitUnseen(t *testing.T) {
+	for name, others := range map[string]func(*ha.Service){
+		"forced_down cleared": func(s *ha.Service) { s.ForcedDown, s.Up = false, true },
+		"enabled":             func(s *ha.Service) { s.Enabled = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := away(t)
+			before := w.claims()
+			others(w.service(failedHost))
+			w.hostUnitUnseen()
+			w.run(2 * time.Minute)
+			w.acts()
+			if w.unit.HostUnit == 0 || w.claims() != before {
+				t.Errorf("host unit %d, claims %s", w.unit.HostUnit, w.claims())
+			}
+		})
+	}
+}
+
 func TestTakeBackEndsWhenNothingIsClaimed(t *testing.T) {
 	w := away(t)
 	w.unit.Claims = nil

@@ -257,6 +257,9 @@ func TestRedfishAsOthersSpeakIt(t *testing.T) {
 			if r.dead("host-1") {
 				power = "Off"
 			}
+			if hr.URL.Path == "/" {
+				return answer(w, 404, "")
+			}
 			return hr.Method == "GET" && answer(w, 200, `{"PowerState": "`+power+`", "Actions": {"#ComputerSystem.Reset": {"target": "`+system+`/Actions/ComputerSystem.Reset"}}}`)
 		}, true, "answered: ForceOff answered 204"},
 		{"breaks off in the middle of an answer", func(r *rack, w http.ResponseWriter, hr *http.Request) bool {

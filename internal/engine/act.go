@@ -16,6 +16,7 @@ const fenceWithin = 5 * time.Second
 // send carries out acts that were decided at, and whose intents are committed. Each runs beside the loop and reports once.
 func (u *unit) send(acts []ha.Act, decided time.Time) {
 	by := u.wrote.Add(orderWithin) // the unit may have been loaded since
+	u.e.limiter.promise(len(acts) - fences(acts))
 	for _, a := range acts {
 		switch a.Kind {
 		case ha.ActEvacuate:
@@ -29,6 +30,16 @@ func (u *unit) send(acts []ha.Act, decided time.Time) {
 		u.flying[a.Key] = a.Kind
 		u.group.Go(func() { u.done(u.carryOut(a)) })
 	}
+}
+
+// fences counts the acts that are no calls to Nova.
+func fences(acts []ha.Act) (n int) {
+	for _, a := range acts {
+		if a.Kind == ha.ActFence {
+			n++
+		}
+	}
+	return n
 }
 
 // tooLate says why an act whose SendBy has passed was not sent; it is decided anew.
@@ -55,7 +66,7 @@ func (u *unit) do(ctx context.Context, a ha.Act) ha.Outcome {
 	fail := func(class ha.Class, text string) ha.Outcome {
 		return ha.Outcome{Act: a, Err: &ha.CloudError{Class: class, Op: string(a.Kind) + " " + a.Key, Text: text}, At: u.now()}
 	}
-	if err := u.e.limiter.acquire(ctx); err != nil {
+	if err := u.e.limiter.acquirePromised(ctx); err != nil {
 		return fail(ha.ClassNotSent, "the lease ended before it could be sent")
 	}
 	if time.Now().After(a.SendBy) {

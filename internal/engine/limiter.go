@@ -18,7 +18,9 @@ type limiter struct {
 	well    int // successes since the limit last changed
 	halved  time.Time
 	calls   queue // in flight
-	listing queue // units at their lists
+	listing queue // looks that many units may want at once: a unit's at its lists, and those at single instances
+	coming  int   // acts that are sent, and not yet among the calls
+	starved []*unit
 
 	listEvery time.Duration
 	nextList  time.Time
@@ -49,19 +51,51 @@ func (q *queue) hand(most int) {
 	}
 }
 
-// hand gives out what is free. Units at their lists have half of the calls: lists that take long would keep all of them busy while many
-// hosts die, and no order would ever find a slot free.
+// hand gives out what is free. Looks have half of the calls: while many hosts die, lists that take long, or looks at each of their instances,
+// would keep all of them busy, and no order would ever find a slot free. What is left is told to as many of those who wait for it.
 func (l *limiter) hand() {
 	l.calls.hand(l.limit)
 	l.listing.hand(max(1, l.limit/2))
+	for n := l.left(); n > 0 && len(l.starved) > 0; n-- {
+		l.starved[0].ring()
+		l.starved = l.starved[1:]
+	}
 }
 
+// left is how many acts could be sent at once.
+func (l *limiter) left() int { return l.limit - l.calls.used - len(l.calls.waiting) - l.coming }
+
+// await has the unit rung when a slot is free for its acts, in turn; forget ends that.
+func (l *limiter) await(u *unit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Contains(l.starved, u) {
+		l.starved = append(l.starved, u)
+	}
+	l.hand()
+}
+
+func (l *limiter) forget(u *unit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.starved = slices.DeleteFunc(l.starved, func(s *unit) bool { return s == u })
+}
+
+// promise counts n acts that are about to be sent, each of which then acquires as promised: nobody else decides on their slots meanwhile.
+func (l *limiter) promise(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.coming += n
+}
+
+func (l *limiter) acquirePromised(ctx context.Context) error { return l.enter(ctx, &l.calls, 1) }
+
 // acquire waits for a slot for a call; release gives it back.
-func (l *limiter) acquire(ctx context.Context) error { return l.enter(ctx, &l.calls) }
+func (l *limiter) acquire(ctx context.Context) error { return l.enter(ctx, &l.calls, 0) }
 
 // beginLists waits for a unit's turn to ask for its lists, one after the other: what it decides by them must not have grown old by the
-// time that the last of them comes. endLists ends the turn.
-func (l *limiter) beginLists(ctx context.Context) error { return l.enter(ctx, &l.listing) }
+// time that the last of them comes. A look at one instance has such a turn, too. endLists ends the turn.
+func (l *limiter) beginLists(ctx context.Context) error { return l.enter(ctx, &l.listing, 0) }
 
 func (l *limiter) endLists() {
 	l.mu.Lock()
@@ -70,9 +104,10 @@ func (l *limiter) endLists() {
 	l.hand()
 }
 
-func (l *limiter) enter(ctx context.Context, q *queue) error {
+func (l *limiter) enter(ctx context.Context, q *queue, promised int) error {
 	ready := make(chan struct{})
 	l.mu.Lock()
+	l.coming -= promised
 	q.waiting = append(q.waiting, ready)
 	l.hand()
 	l.mu.Unlock()
@@ -124,7 +159,7 @@ func (l *limiter) release(class ha.Class) {
 func (l *limiter) free() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return max(0, l.limit-l.calls.used-len(l.calls.waiting))
+	return max(0, l.left())
 }
 
 // size is the present limit, for the metrics.

@@ -119,6 +119,10 @@ func (u *unit) lists(ctx context.Context, host string, wants func(plan.LookKind)
 
 // single asks about one instance.
 func (u *unit) single(ctx context.Context, l plan.Look) {
+	if !slices.Contains([]plan.LookKind{plan.LookServer, plan.LookActions, plan.LookProviders}, l.Kind) || u.e.limiter.beginLists(ctx) != nil {
+		return
+	}
+	defer u.e.limiter.endLists()
 	c := u.e.cloud
 	switch l.Kind {
 	case plan.LookServer:

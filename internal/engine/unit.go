@@ -85,6 +85,7 @@ func (u *unit) run(ctx context.Context) {
 			u.log.Warn("the work ends here", "cause", context.Cause(ctx))
 		}
 		u.leaveWriting()
+		u.e.limiter.forget(u)
 		u.stop()
 		u.group.Wait()
 	}()
@@ -128,6 +129,9 @@ func (u *unit) run(ctx context.Context) {
 			continue
 		}
 		u.send(d.Acts, decided)
+		if d.Starved {
+			u.e.limiter.await(u)
+		}
 		if next := u.lookAt(d.Looks); next > 0 && (d.Wake.IsZero() || u.now().Add(next).Before(d.Wake)) {
 			d.Wake = u.now().Add(next)
 		}

@@ -22,6 +22,7 @@ type turn struct {
 	wake    time.Time
 	park    time.Duration
 	reload  bool
+	starved bool
 	ended   bool
 	acting  map[string]bool // keys with an act in flight or decided in this turn
 	guarded bool            // GiveWay is among the changes
@@ -94,7 +95,7 @@ func (t *turn) decision() Decision {
 	if t.ended {
 		changes = append(changes, ha.EndUnit{})
 	}
-	return Decision{Changes: changes, Acts: t.acts, Looks: t.looks, Wake: t.wake, Park: t.park, Reload: t.reload, Ended: t.ended, Memory: t.Memory}
+	return Decision{Changes: changes, Acts: t.acts, Looks: t.looks, Wake: t.wake, Park: t.park, Starved: t.starved, Reload: t.reload, Ended: t.ended, Memory: t.Memory}
 }
 
 func (t *turn) change(c ...ha.Change) { t.changes = append(t.changes, c...) }
@@ -171,7 +172,8 @@ func (t *turn) act(a ha.Act) bool {
 		return false
 	}
 	if a.Instance != "" && t.Slots <= 0 {
-		t.wakeAt(t.Now.Add(50 * time.Millisecond))
+		t.starved = true // its end is an event; the wake is for one that was missed
+		t.wakeAt(t.Now.Add(time.Second))
 		return false
 	}
 	if nb, ok := t.Memory.NotBefore[a.Key]; ok && t.Now.Before(nb) {

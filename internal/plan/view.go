@@ -169,6 +169,7 @@ type Decision struct {
 	Looks   []Look
 	Wake    time.Time
 	Park    time.Duration
+	Starved bool // acts wait for slots: a turn is wanted when one is free
 	Reload  bool // the next turn needs the rows of others as they are then: load the unit again
 	Ended   bool
 	Memory  Memory

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -264,6 +265,23 @@ func TestUnusableFiles(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
+	}
+}
+
+// Rules that double at each step are refused: a decision would take for ever.
+func TestRulesThatGrow(t *testing.T) {
+	var text strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&text, "r%d: rule:r%d and not rule:r%d\n", i, i+1, i+1)
+	}
+	_, err := New(Config{File: []string{write(t, t.TempDir(), "policy.yaml", text.String()+"r60: role:x\n")}}, quiet)
+	if err == nil || !strings.Contains(err.Error(), "asks more than 100000 rules") {
+		t.Errorf("%v", err)
+	}
+	wide := "a: role:x\nb: " + strings.Repeat("rule:a or ", 10000) + "rule:a\n"
+	e := enforcer(t, Config{File: []string{write(t, t.TempDir(), "policy.yaml", wide)}})
+	if e.Allows("b", Identity{}) || !e.Allows("b", Identity{Roles: []string{"x"}}) {
+		t.Error("a long rule is not decided")
 	}
 }
 

@@ -53,7 +53,7 @@ func load(files []string, fallback string) (ruleset, error) {
 			return s, fmt.Errorf("policy file %s: %w", f, err)
 		}
 	}
-	return s, s.checkCycles()
+	return s, s.checkReferences()
 }
 
 // maxFile bounds a policy file, in bytes.
@@ -91,37 +91,46 @@ func (s ruleset) addFile(path string) error {
 	return nil
 }
 
-// checkCycles refuses rules that refer to themselves, which could never be decided.
-func (s ruleset) checkCycles() error {
-	const inWork, done = 1, 2
-	state := map[string]int{}
-	var visit func(name string, path []string) error
-	visit = func(name string, path []string) error {
-		if state[name] == inWork {
-			return fmt.Errorf("policy rules refer to each other in a circle: %s", strings.Join(append(path, name), " -> "))
+// maxReferences bounds the rules that one decision may have to ask, each as often as it is referred to.
+const maxReferences = 100000
+
+// checkReferences refuses rules that refer to themselves, which could never be decided, and those that refer to others, and these to
+// others, so often that a decision would take for ever.
+func (s ruleset) checkReferences() error {
+	inWork, asks := map[string]bool{}, map[string]int{}
+	var visit func(name string, path []string) (int, error)
+	visit = func(name string, path []string) (int, error) {
+		if inWork[name] {
+			return 0, fmt.Errorf("policy rules refer to each other in a circle: %s", strings.Join(append(path, name), " -> "))
 		}
-		if state[name] == done {
-			return nil
+		if n, done := asks[name]; done {
+			return n, nil
 		}
 		c, ok := s.checks[name]
 		if !ok {
 			if name == s.fallback || s.checks[s.fallback] == nil {
-				return nil
+				return 1, nil
 			}
 			return visit(s.fallback, append(path, name))
 		}
-		state[name] = inWork
+		inWork[name] = true
+		n := 1
 		var err error
 		c.refers(func(rule string) {
 			if err == nil {
-				err = visit(rule, append(path, name))
+				var more int
+				more, err = visit(rule, append(path, name))
+				n += more
 			}
 		})
-		state[name] = done
-		return err
+		if err == nil && n > maxReferences {
+			err = fmt.Errorf("policy rule %s asks more than %d rules, counting those that they ask: it would take too long to decide", name, maxReferences)
+		}
+		inWork[name], asks[name] = false, n
+		return n, err
 	}
 	for name := range s.checks {
-		if err := visit(name, nil); err != nil {
+		if _, err := visit(name, nil); err != nil {
 			return err
 		}
 	}

@@ -279,6 +279,45 @@ func TestACopyUnderWayIsTold(t *testing.T) {
 	})
 }
 
+// TestTheRoomOfTheBlobDirectoryIsTold: the replicator places copies by it. That of other resources is nobody's.
+func TestTheRoomOfTheBlobDirectoryIsTold(t *testing.T) {
+	api := &scripted{}
+	conf := holder(t, api)
+	conf.Prober = &disk{status: ha.CheckOK}
+	conf.Resources = append(conf.Resources, disks.Resource{Name: "more", Path: "/srv/more"})
+	synctest.Test(t, func(t *testing.T) {
+		run(t, conf, func(a *Agent) {
+			time.Sleep(2 * conf.Report)
+			api.mu.Lock()
+			defer api.mu.Unlock()
+			if r := api.got[len(api.got)-1]; r.TotalBytes != 100 || r.FreeBytes != 50 {
+				t.Errorf("%d of %d bytes are told to be free", r.FreeBytes, r.TotalBytes)
+			}
+			a.store = "another"
+			if r := a.say(); r.TotalBytes != 0 || r.FreeBytes != 0 {
+				t.Errorf("%d of %d bytes of no blob directory", r.FreeBytes, r.TotalBytes)
+			}
+		})
+	})
+}
+
+// TestStateIsASmallPlainFile: what else has its name is not read, however long it is.
+func TestStateIsASmallPlainFile(t *testing.T) {
+	dir := t.TempDir()
+	for name, write := range map[string]func(string) error{
+		"a link":  func(p string) error { return os.Symlink("/etc/hostname", p) },
+		"a large": func(p string) error { return os.WriteFile(p, make([]byte, maxState+1), 0o600) },
+	} {
+		path := filepath.Join(dir, name)
+		if err := write(path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readSmall(path, maxState); err == nil || !strings.Contains(err.Error(), "not a plain file") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestReadyToCopy: what must be known of the blob directory before anything is written there, or counts as missing.
 func TestReadyToCopy(t *testing.T) {
 	for _, tt := range []struct {

@@ -64,12 +64,13 @@ type process struct {
 // play runs a scene in a bubble of virtual time.
 func play(t *testing.T, c cast, act func(*scene)) {
 	t.Helper()
+	outer := t // what act calls t is this one
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := &scene{T: t, cast: c, ctx: ctx, start: time.Now(), rows: memstore.New(memstore.Config{}), cloud: sim.New(c.cloud),
 			hosts: map[string]string{}, claims: map[string]bool{}}
 		defer func() {
-			if t.Failed() {
+			if t.Failed() || outer.Failed() {
 				t.Logf("%s", s.story())
 			}
 			s.curtain()

@@ -490,9 +490,9 @@ func TestLastAttemptFailsAsSomethingComes(t *testing.T) {
 	t.Run("a retry", func(t *testing.T) {
 		w := last(t, func(w *world) { w.unit.Wishes = ha.Wishes{Retries: 1, RetryBy: "op"} })
 		w.rules.MaxAttempts, w.unit.Failures = 2, 1
-		w.run(10 * time.Second)
-		if w.ended || w.unit.Notification.Status != ha.StatusError {
-			t.Errorf("ended %v, %s", w.ended, w.unit.Notification.Status)
+		w.toEnd(10 * time.Second) // of the attempt that it has begun
+		if n := w.count("service"); n != 2 {
+			t.Errorf("%d attempts\n%s", n, w.story())
 		}
 	})
 }

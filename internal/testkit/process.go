@@ -19,6 +19,9 @@ import (
 	"time"
 )
 
+// patience is how long what takes a second may take where others build on the same cores.
+const patience = 3 * time.Minute
+
 var binary struct {
 	once sync.Once
 	path string
@@ -172,7 +175,7 @@ func (p *Process) Await(tb testing.TB, expression string, within time.Duration) 
 // URL waits for the line that tells where the process listens.
 func (p *Process) URL(tb testing.TB) string {
 	tb.Helper()
-	return p.Await(tb, `listening on (http://[0-9.:]+)`, 60*time.Second)
+	return p.Await(tb, `listening on (http://[0-9.:]+)`, patience)
 }
 
 // PID is the process's id.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // vars are what {name} in a case stands for.
@@ -71,8 +72,25 @@ func (a answer) json() (any, error) {
 
 var resourcePath = regexp.MustCompile(`^/v1/(segments|notifications|extensions)`)
 
-// call sends one step.
-func (r *Runner) call(ctx context.Context, s Step, v vars) (answer, error) {
+// patience is how long the database may be out of reach: a disk that stands still for seconds makes it so.
+const patience = time.Minute
+
+// call sends one step. It is sent again where the answer is that the database cannot be reached, as clients do.
+func (r *Runner) call(ctx context.Context, s Step, v vars) (a answer, err error) {
+	for end := time.Now().Add(patience); ; {
+		a, err = r.send(ctx, s, v)
+		if err != nil || a.status != http.StatusServiceUnavailable || !bytes.Contains(a.body, []byte("cannot reach its database")) || time.Now().After(end) {
+			return a, err
+		}
+		select {
+		case <-ctx.Done():
+			return a, nil
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (r *Runner) send(ctx context.Context, s Step, v vars) (answer, error) {
 	path := v.text(s.Path)
 	if r.ProjectURLs {
 		path = resourcePath.ReplaceAllString(path, "/v1/"+r.Project+"/$1")

@@ -41,6 +41,8 @@ func explain(err error) (text string, code int) {
 			away.URL, reason(away.Err), client.ServiceType), exitAway
 	case errors.As(err, &stranger) && stranger.TLS:
 		return stranger.URL + " speaks TLS: let the URL begin with https://", exitFailed
+	case errors.As(err, &stranger) && stranger.To != "":
+		return fmt.Sprintf("%v: put that into --url, SALVOR_URL, or the service %s in Keystone's catalog", stranger, client.ServiceType), exitFailed
 	case errors.As(err, &stranger):
 		return fmt.Sprintf("what answers at %s is no instance HA api (HTTP %d): check --url, SALVOR_URL, or the service %s in Keystone's catalog",
 			stranger.URL, stranger.Status, client.ServiceType), exitFailed
@@ -69,6 +71,8 @@ func explainLogin(e *client.LoginError) (string, int) {
 		return fmt.Sprintf("Keystone at %s cannot answer now (%s): try again", e.URL, fault), exitAway
 	case errors.As(e.Err, &stranger) && stranger.TLS:
 		return stranger.URL + " speaks TLS: let OS_AUTH_URL, or auth_url in clouds.yaml, begin with https://", exitFailed
+	case errors.As(e.Err, &stranger) && stranger.To != "":
+		return fmt.Sprintf("%v: put that into OS_AUTH_URL, or auth_url in clouds.yaml", stranger), exitFailed
 	default:
 		return fmt.Sprintf("what answers at %s is no Keystone: check OS_AUTH_URL, or auth_url in clouds.yaml", e.URL), exitFailed
 	}
@@ -130,13 +134,13 @@ func reason(err error) string {
 func mistrust(e *client.UnreachableError) string {
 	var (
 		certificate *tls.CertificateVerificationError
-		alert       tls.AlertError
+		alert       *net.OpError
 	)
 	switch {
 	case errors.As(e.Err, &certificate):
 		return fmt.Sprintf("the certificate of %s is not trusted: %v\nName the CA's certificate: OS_CACERT, or cacert in clouds.yaml.", e.URL, certificate.Err)
-	case errors.As(e.Err, &alert):
-		return fmt.Sprintf("%s refuses TLS: %v\nDoes it want a certificate of yours? OS_CERT and OS_KEY, or cert and key in clouds.yaml.", e.URL, alert)
+	case errors.As(e.Err, &alert) && alert.Op == "remote error": // an alert of TLS is called so
+		return fmt.Sprintf("%s refuses TLS: %v\nDoes it want a certificate of yours? OS_CERT and OS_KEY, or cert and key in clouds.yaml.", e.URL, alert.Err)
 	case strings.Contains(e.Err.Error(), "server gave HTTP response to HTTPS client"):
 		return e.URL + " speaks plain HTTP: let the URL begin with http://"
 	default:

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"crypto/tls"
 	"encoding/pem"
 	"errors"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -25,6 +28,13 @@ func TestServersThatAnswerOtherwise(t *testing.T) {
 		_, _ = w.Write([]byte(`{"serviceUnavailable": {"code": 503, "message": "Nova cannot be asked now. Try again later."}}`))
 	}))
 	defer away.Close()
+	mutual := httptest.NewUnstartedServer(empty)
+	mutual.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	mutual.Config.ErrorLog = log.New(io.Discard, "", 0)
+	mutual.StartTLS()
+	defer mutual.Close()
+	moved := httptest.NewServer(http.RedirectHandler("https://api.example.com:15868/v1/segments?token=x", http.StatusMovedPermanently))
+	defer moved.Close()
 	defer plain.Close()
 	defer secret.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
@@ -44,6 +54,9 @@ func TestServersThatAnswerOtherwise(t *testing.T) {
 		{[]string{"SALVOR_URL=" + asHTTP}, exitFailed, asHTTP + " speaks TLS: let the URL begin with https://"},
 		{[]string{"OS_AUTH_URL=" + asHTTP, "OS_USERNAME=u", "OS_PASSWORD=p"}, exitFailed, asHTTP + " speaks TLS: let OS_AUTH_URL, or auth_url in clouds.yaml, begin with https://"},
 		{[]string{"OS_AUTH_URL=" + asHTTPS, "OS_USERNAME=u", "OS_PASSWORD=p"}, exitFailed, asHTTPS + " speaks plain HTTP: let the URL begin with http://"},
+		{[]string{"SALVOR_URL=" + mutual.URL, "OS_CACERT=" + ca}, exitFailed, mutual.URL + " refuses TLS: tls: certificate required\nDoes it want a certificate of yours?"},
+		{[]string{"SALVOR_URL=" + moved.URL}, exitFailed, moved.URL + " answers 301 and redirects to https://api.example.com:15868, which is not followed: put that into --url"},
+		{[]string{"OS_AUTH_URL=" + moved.URL, "OS_USERNAME=u", "OS_PASSWORD=p"}, exitFailed, "redirects to https://api.example.com:15868, which is not followed: put that into OS_AUTH_URL"},
 		{[]string{"SALVOR_URL=" + older.URL}, exitFailed, "maximum is 1.2. (406)\nIt is a Masakari, or another version of salvor."},
 		{[]string{"SALVOR_URL=" + away.URL}, exitAway, "cannot do it now (503): Nova cannot be asked now. Try again later.\nIts log says more.\n"},
 		{[]string{"OS_AUTH_URL=" + plain.URL, "OS_USERNAME=u"}, exitFailed, "no password for the account u: set OS_PASSWORD"},

@@ -139,10 +139,13 @@ func request(ctx context.Context, method, u string, in any) (*http.Request, erro
 	return req, nil
 }
 
-// send carries a request out. Errors are a *wire.Fault with the answer's own words, *UnreachableError, *StrangerError.
+// send carries a request out. Errors are a *wire.Fault with the answer's own words, *UnreachableError, *StrangerError. A redirect is not
+// followed: an order would become a question whose answer looks like success, and a token, key or password go to whom it names.
 func send(h *http.Client, req *http.Request, out any) (http.Header, error) {
 	site := req.URL.Scheme + "://" + req.URL.Host
-	resp, err := h.Do(req)
+	direct := *h
+	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := direct.Do(req)
 	if err != nil {
 		var where *url.Error
 		if errors.As(err, &where) {
@@ -158,7 +161,7 @@ func send(h *http.Client, req *http.Request, out any) (http.Header, error) {
 	if resp.StatusCode/100 != 2 {
 		f := faultOf(resp.StatusCode, raw)
 		if f.Message == "" || resp.StatusCode/100 == 3 {
-			return nil, &StrangerError{URL: site, Status: resp.StatusCode, TLS: bytes.HasPrefix(raw, []byte("Client sent an HTTP request to an HTTPS server"))}
+			return nil, &StrangerError{URL: site, Status: resp.StatusCode, To: redirected(resp), TLS: bytes.HasPrefix(raw, []byte("Client sent an HTTP request to an HTTPS server"))}
 		}
 		return nil, f
 	}
@@ -168,6 +171,15 @@ func send(h *http.Client, req *http.Request, out any) (http.Header, error) {
 		}
 	}
 	return resp.Header, nil
+}
+
+// redirected is the site that an answer sends to, "" for none.
+func redirected(resp *http.Response) string {
+	to, err := resp.Location()
+	if err != nil || resp.StatusCode/100 != 3 {
+		return ""
+	}
+	return to.Scheme + "://" + to.Host
 }
 
 // UnreachableError says that nothing answered at the URL.
@@ -182,11 +194,15 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 // StrangerError says that what answers at the URL is something else.
 type StrangerError struct {
 	URL    string
-	Status int  // HTTP
-	TLS    bool // it wants TLS, and was asked in plain HTTP
+	Status int    // HTTP
+	To     string // where it redirects to, scheme and host; "": it does not
+	TLS    bool   // it wants TLS, and was asked in plain HTTP
 }
 
 func (e *StrangerError) Error() string {
+	if e.To != "" {
+		return fmt.Sprintf("%s answers %d and redirects to %s, which is not followed", e.URL, e.Status, e.To)
+	}
 	return fmt.Sprintf("%s answers %d, and not as expected", e.URL, e.Status)
 }
 

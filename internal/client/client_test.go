@@ -240,3 +240,26 @@ func TestTokensAreKept(t *testing.T) {
 		}
 	}
 }
+
+// A redirect is not followed: by 301 an order becomes a question, whose answer looks like success, and by each the token, key or password
+// goes to whom it names.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		to := serve(t, nil)
+		from := httptest.NewServer(http.RedirectHandler(to.URL+"/v1/segments", status))
+		defer from.Close()
+		c := open(t, Config{URL: from.URL, AgentKey: func() (string, error) { return "key", nil }})
+		_, err := c.CreateSegment(t.Context(), NewSegment{})
+		var stranger *StrangerError
+		if !errors.As(err, &stranger) || stranger.Status != status || stranger.To != to.URL {
+			t.Errorf("%d: %v", status, err)
+		}
+		k := NewKeystone(Login{AuthURL: from.URL, Username: "u", Password: "p"})
+		if _, err := k.Token(t.Context(), false); !errors.As(err, &stranger) {
+			t.Errorf("%d: a login: %v", status, err)
+		}
+		if len(to.asked) > 0 {
+			t.Errorf("%d: sent on: %q", status, to.asked)
+		}
+	}
+}

@@ -54,7 +54,7 @@ func (t *turn) processOver() bool {
 	var why string
 	switch {
 	case t.Unit.HostUnit != 0 && t.note.Payload.Stopped():
-		s, why = ha.StatusFinished, "host recovery took over"
+		s, why = ha.StatusFinished, hostTookOver
 	case t.Unit.Wishes.CancelBy != "":
 		s, why = ha.StatusFailed, "cancelled by "+t.Unit.Wishes.CancelBy
 	case t.expired():

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -29,8 +30,26 @@ func (t *turn) restore(m *ha.VMove) bool {
 		return t.restoreBy(m, s, ha.Act{Kind: ha.ActStop})
 	case s.VMState == ha.VMStopped && m.Want == ha.WantError:
 		return t.restoreBy(m, s, ha.Act{Kind: ha.ActResetState, State: ha.VMError})
+	case s.VMState == ha.VMStopped && m.Want == ha.WantActive && !t.restoreTimedOut(m):
+		return t.startArrived(m, s)
 	}
 	return t.leave(m, ha.MoveSucceeded, fmt.Sprintf("moved; it is %s, wanted was %s", s.VMState, m.Want))
+}
+
+// startArrived starts an instance that was active before the first try and arrived stopped, where nobody asked for that: a host that comes
+// back before Nova has begun what was ordered finds its instances not running, and has Nova stop them.
+func (t *turn) startArrived(m *ha.VMove, s ha.Server) bool {
+	actions := t.Facts.Actions[s.ID]
+	if !actions.After(t.since("restore " + s.ID)) {
+		t.look(LookActions, s.ID)
+		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+		return false
+	}
+	moved := func(a ha.ServerAction) bool { return a.Action == "evacuate" || a.Action == "rebuild" } // it arrives as it was before
+	if stoppedByUser(slices.DeleteFunc(slices.Clone(actions.Value), moved)) {
+		return t.leave(m, ha.MoveSucceeded, "moved; it is stopped, by a user")
+	}
+	return t.restoreBy(m, s, ha.Act{Kind: ha.ActStart})
 }
 
 func reached(w ha.Want, vmState string) bool { return string(w) == vmState }

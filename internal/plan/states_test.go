@@ -185,12 +185,31 @@ func full(w *world, is bool) {
 func TestTableSomebodyElsesStateIsNoted(t *testing.T) {
 	w := hostDeath(t)
 	w.instance("i1")
-	w.at(2*time.Second, func() { w.server("i1").VMState = ha.VMStopped }) // just before it arrives
+	w.at(2*time.Second, func() { w.server("i1").VMState = ha.VMSuspended }) // just before it arrives
 	w.toEnd(5 * time.Minute)
 	w.end(ha.StatusFinished, "1 of 1")
-	w.moved("i1", ha.MoveSucceeded, "it is stopped, wanted was active")
+	w.moved("i1", ha.MoveSucceeded, "it is suspended, wanted was active")
 	if w.count("start") != 0 {
 		t.Errorf("sent %v", w.sent)
+	}
+}
+
+// An instance that was active and arrives stopped was stopped by a user, or by Nova, whose compute service found it not running when
+// its host was back before the order was begun.
+func TestTableStoppedOnItsWay(t *testing.T) {
+	for user, want := range map[string]string{"alice": ha.VMStopped, "": ha.VMActive} {
+		w := hostDeath(t)
+		w.instance("i1")
+		w.at(2*time.Second, func() {
+			w.server("i1").VMState = ha.VMStopped
+			w.nova.act("i1", "stop", user)
+			w.nova.act("i1", "evacuate", "salvor")
+		})
+		w.toEnd(5 * time.Minute)
+		w.end(ha.StatusFinished, "1 of 1")
+		if got := w.server("i1"); got.VMState != want || got.Locked {
+			t.Errorf("stopped by %q: %+v, want %s", user, got, want)
+		}
 	}
 }
 

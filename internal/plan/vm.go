@@ -39,14 +39,14 @@ func (t *turn) vmStep() bool {
 	switch {
 	case over && len(t.acting) > 0: // its act in flight ends first
 		return false
-	case t.Unit.HostUnit != 0:
-		t.end(ha.StatusIgnored, "host recovery took over")
-		return false
 	case t.expired():
 		t.end(ha.StatusFailed, "expired: older than %s", t.Rules.Expiry)
 		return false
 	case t.Unit.Wishes.CancelBy != "":
 		t.end(ha.StatusFailed, "cancelled by %s", t.Unit.Wishes.CancelBy)
+		return false
+	case t.Unit.HostUnit != 0:
+		t.vmGivesWay()
 		return false
 	case t.rec.Step == "":
 		return t.vmOpen()
@@ -62,11 +62,16 @@ func (t *turn) vmStep() bool {
 		return false
 	case seen == unseen:
 		return false
+	case s.Host != t.Unit.Host.Name && (t.rec.Step != ha.StepGates || t.vmActedBefore()):
+		t.vmMoved(s)
+		return false
 	case s.Host != t.Unit.Host.Name:
 		t.end(ha.StatusIgnored, "instance %s is on %s, not on %s", s.ID, s.Host, t.Unit.Host.Name)
 		return false
 	}
 	switch t.rec.Step {
+	case stepHost:
+		return t.vmStayed()
 	case ha.StepGates:
 		return t.vmGates(s)
 	case stepStop:
@@ -78,10 +83,11 @@ func (t *turn) vmStep() bool {
 	}
 }
 
-// vmServer returns the instance as seen since the last act on it.
+// vmServer returns the instance as seen since the last act on it, and since its host's recovery was over.
 func (t *turn) vmServer() (ha.Server, sighting) {
 	one := t.Facts.Server[t.instanceID()]
-	if one.Tried.IsZero() || !one.After(t.Memory.Since["acted"]) || one.Err != nil && ha.ClassOf(one.Err) != ha.ClassGone {
+	early := t.rec.Step == stepHost && !one.After(t.since(keyHostOver))
+	if one.Tried.IsZero() || early || !one.After(t.Memory.Since["acted"]) || one.Err != nil && ha.ClassOf(one.Err) != ha.ClassGone {
 		t.look(LookServer, t.instanceID())
 		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
 		if one.Err != nil {

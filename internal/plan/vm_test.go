@@ -313,14 +313,105 @@ func TestVMRule7(t *testing.T) {
 	w.acts()
 	w.end(ha.StatusIgnored, "host recovery took over")
 
-	w = crashed(t)
-	w.comes(70*time.Millisecond, func() { w.unit.HostUnit = 7 })
-	w.toEnd(time.Minute)
+	w = overtaken(t)
 	w.acts("stop i1")
-	w.end(ha.StatusIgnored, "host recovery took over")
+	w.waiting("a recovery of host compute-1 is at work")
 	if w.wrote(ha.EntryOutcome, "stop i1") != 1 {
 		t.Error("its act in flight was not waited for")
 	}
+}
+
+// overtaken is a crashed instance that was stopped to be started anew when a recovery of its host began.
+func overtaken(t *testing.T) *world {
+	w := crashed(t)
+	w.comes(70*time.Millisecond, func() { w.unit.HostUnit = 7 })
+	w.run(30 * time.Second)
+	if w.ended || w.server("i1").VMState != ha.VMStopped {
+		t.Fatalf("ended %v, %+v", w.ended, w.server("i1"))
+	}
+	return w
+}
+
+// What a host's recovery moved while it was stopped for its restart arrives stopped, and is started there; what it did not move is
+// restarted where it is, if its host is there.
+func TestVMAfterTheHostsRecovery(t *testing.T) {
+	moved := func(w *world) *ha.Server {
+		w.unit.HostUnit = 0
+		s := w.server("i1")
+		s.Host = "compute-2"
+		w.nova.act("i1", "evacuate", "salvor")
+		return s
+	}
+	ends := func(t *testing.T, w *world, has string, acts ...string) {
+		t.Helper()
+		w.toEnd(10 * time.Minute)
+		w.acts(append([]string{"stop i1"}, acts...)...)
+		w.end(ha.StatusIgnored, has)
+	}
+	t.Run("it is started", func(t *testing.T) {
+		w := overtaken(t)
+		moved(w)
+		ends(t, w, "host recovery took over", "start i1")
+		if w.server("i1").VMState != ha.VMActive {
+			t.Errorf("%+v", w.server("i1"))
+		}
+	})
+	t.Run("by another engine", func(t *testing.T) {
+		w := overtaken(t)
+		w.takeover()
+		w.run(time.Minute)
+		moved(w)
+		ends(t, w, "host recovery took over", "start i1")
+	})
+	t.Run("between two attempts", func(t *testing.T) {
+		w := crashed(t)
+		w.script = func(a ha.Act) *reply { return &reply{err: refused(403, "no")} }
+		w.until("in error", func() bool { return w.unit.Notification.Status == ha.StatusError }, time.Minute)
+		w.script = nil
+		w.server("i1").VMState = ha.VMStopped
+		moved(w)
+		ends(t, w, "instance i1 is on compute-2, not on compute-1", "start i1")
+	})
+	t.Run("it runs", func(t *testing.T) {
+		w := overtaken(t)
+		moved(w).VMState = ha.VMActive
+		ends(t, w, "host recovery took over")
+	})
+	t.Run("a user stopped it there", func(t *testing.T) {
+		w := overtaken(t)
+		moved(w)
+		w.nova.act("i1", "stop", "alice")
+		ends(t, w, "was stopped by a user")
+	})
+	t.Run("it is deleted", func(t *testing.T) {
+		w := overtaken(t)
+		moved(w)
+		w.servers = nil
+		ends(t, w, "does not exist any more")
+	})
+	t.Run("it cannot be started", func(t *testing.T) {
+		w := overtaken(t)
+		moved(w)
+		w.script = func(ha.Act) *reply { return &reply{err: refused(409, "not now")} }
+		w.toEnd(10 * time.Minute)
+		w.end(ha.StatusFailed, "was not active on compute-2")
+		if w.wrote(ha.EntryAlarm, "could not be started there") != 1 {
+			t.Error("nobody is told")
+		}
+	})
+	t.Run("its host was alive", func(t *testing.T) {
+		w := overtaken(t)
+		w.unit.HostUnit = 0
+		w.toEnd(time.Minute)
+		w.acts("stop i1", "start i1")
+		w.end(ha.StatusFinished, "")
+	})
+	t.Run("its host is away, and it could not be moved", func(t *testing.T) {
+		w := overtaken(t)
+		w.unit.HostUnit = 0
+		w.service(failedHost).ForcedDown = true
+		ends(t, w, "host recovery took over")
+	})
 }
 
 func TestVMGates(t *testing.T) {

@@ -248,25 +248,33 @@ func checkTLS(_ context.Context, c *config.Config) []Finding {
 	return good(what, "%s can be used", c.WSGI.CertFile)
 }
 
+// PolicyFaults says why the api does not start with the policy files, "" when it does, and what in them is likely a mistake.
+func PolicyFaults(c *config.Config) (broken string, doubtful []string) {
+	conf := policyConfig(c)
+	_, doubtful, err := policy.Explain(conf, policy.Identity{})
+	if err != nil {
+		return err.Error(), nil
+	}
+	if c.IsSet("oslo_policy", "policy_file") && c.Policy.File != config.DefaultPolicyFile && conf.Found() == "" {
+		doubtful = append(doubtful, fmt.Sprintf("[oslo_policy] policy_file = %s is not found: as it is, the default rules hold", c.Policy.File))
+	}
+	return "", doubtful
+}
+
 func checkPolicy(_ context.Context, c *config.Config) []Finding {
 	const what = "policy"
-	conf := policyConfig(c)
-	file := conf.Found()
-	_, mistakes, err := policy.Explain(conf, policy.Identity{})
-	if err != nil {
-		return bad(what, "mend the file; until then the api does not start", err)
+	broken, doubtful := PolicyFaults(c)
+	if broken != "" {
+		return bad(what, "mend the file; until then the api does not start", errors.New(broken))
 	}
 	var found []Finding
-	for _, m := range mistakes {
-		found = append(found, Finding{What: what, Text: m, Do: "mend the name; salvor policy check --role ROLE shows every rule"})
-	}
-	if c.IsSet("oslo_policy", "policy_file") && c.Policy.File != config.DefaultPolicyFile && file == "" {
-		found = append(found, bad(what, "correct the name: as it is, the default rules hold; or remove the line",
-			fmt.Errorf("[oslo_policy] policy_file = %s is not found", c.Policy.File))...)
+	for _, d := range doubtful {
+		found = append(found, Finding{What: what, Text: d, Do: "mend the name, or remove the line; salvor policy check --role ROLE shows every rule"})
 	}
 	if found != nil {
 		return found
 	}
+	file := policyConfig(c).Found()
 	if file == "" {
 		return good(what, "no file %s: the default rules hold", c.Policy.File)
 	}

@@ -32,10 +32,11 @@ func statusCommand(env Env) *cobra.Command {
 	asJSON := false
 	check := &cobra.Command{
 		Use: "check", Args: cobra.NoArgs, Short: "Check policy, tables, options and engines",
-		Long: `Checks what must be in order before the processes of a new version start: the policy file, the version of the
-tables, the options, the versions of running engines. As with OpenStack's commands of this kind the exit
-status is 0 for success, 1 when something should be looked at, 2 when the upgrade must not go on, and 255 when
-the check itself failed.`,
+		Long: `Checks what must be in order before the processes of a new version start: the policy files, the version of the
+tables, the options, the versions of running engines. While the database does not answer it is tried again, as often
+as [database] max_retries says: each time is told on standard error. What could not be looked at is no success. As with
+OpenStack's commands of this kind the exit status is 0 for success, 1 when something should be looked at, 2 when the
+upgrade must not go on, and 255 when the check itself failed.`,
 	}
 	s := addSettings(cmd, env)
 	check.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -45,7 +46,7 @@ the check itself failed.`,
 			fmt.Fprintf(cmd.ErrOrStderr(), "salvor: %v\n", err)
 			return &statusError{exitUnexpected}
 		}
-		checks := upgradeChecks(cmd.Context(), c, warnings)
+		checks := upgradeChecks(cmd.Context(), c, warnings, cmd.ErrOrStderr())
 		print := printTable
 		if asJSON {
 			print = printChecks
@@ -77,7 +78,7 @@ func worstOf(checks []upgradeCheck) (worst int) {
 	return worst
 }
 
-func upgradeChecks(ctx context.Context, c *config.Config, warnings []config.Warning) []upgradeCheck {
+func upgradeChecks(ctx context.Context, c *config.Config, warnings []config.Warning, told io.Writer) []upgradeCheck {
 	result := func(name string, code int, details string) upgradeCheck {
 		u := upgradeCheck{Name: name}
 		if details != "" {
@@ -85,10 +86,15 @@ func upgradeChecks(ctx context.Context, c *config.Config, warnings []config.Warn
 		}
 		return u
 	}
-	wrong, newer, engines := databaseChecks(ctx, c)
+	wrong, newer, engines := databaseChecks(ctx, c, slog.New(slog.NewTextHandler(told, nil)))
 	tables := result("Database Tables", 2, wrong)
 	if wrong == "" {
 		tables = result("Database Tables", 1, newer)
+	}
+	broken, doubtful := app.PolicyFaults(c)
+	rules := result("Policy Rules", 2, broken)
+	if broken == "" {
+		rules = result("Policy Rules", 1, strings.Join(doubtful, "; "))
 	}
 	var options []string
 	for _, w := range warnings {
@@ -96,6 +102,7 @@ func upgradeChecks(ctx context.Context, c *config.Config, warnings []config.Warn
 	}
 	return []upgradeCheck{
 		result("Policy File JSON to YAML Migration", 2, app.PolicyIsJSON(c)),
+		rules,
 		tables,
 		result("Configuration Options", 1, strings.Join(options, "; ")),
 		result("Engine Versions", 1, engines),
@@ -103,21 +110,22 @@ func upgradeChecks(ctx context.Context, c *config.Config, warnings []config.Warn
 }
 
 // databaseChecks say what is wrong with the tables, or that they are newer than this program, and which engines are of another
-// version; "" for nothing.
-func databaseChecks(ctx context.Context, c *config.Config) (tables, newer, engines string) {
-	db, err := app.OpenDBAsItIs(ctx, c, slog.New(slog.DiscardHandler))
+// version, or why that is not known; "" for nothing.
+func databaseChecks(ctx context.Context, c *config.Config, log *slog.Logger) (tables, newer, engines string) {
+	const unseen = "Not looked at: the tables must be in order first."
+	db, err := app.OpenDBAsItIs(ctx, c, log)
 	if err != nil {
-		return err.Error(), "", ""
+		return err.Error(), "", unseen
 	}
 	defer func() { _ = db.Close() }() // nothing was written
 	have, want, err := db.Version(ctx)
 	switch {
 	case err != nil:
-		return err.Error(), "", ""
+		return err.Error(), "", unseen
 	case have == "":
-		return fmt.Sprintf("%s has no tables of salvor's: run salvor db sync.", db), "", ""
+		return fmt.Sprintf("%s has no tables of salvor's: run salvor db sync.", db), "", unseen
 	case have < want:
-		return fmt.Sprintf("%s: version %s; this salvor needs %s: run salvor db sync.", db, have, want), "", ""
+		return fmt.Sprintf("%s: version %s; this salvor needs %s: run salvor db sync.", db, have, want), "", unseen
 	case have > want:
 		newer = fmt.Sprintf("%s: version %s is newer than this salvor, which knows %s: finish the upgrade of this machine.", db, have, want)
 	}

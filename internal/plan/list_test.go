@@ -246,17 +246,19 @@ func TestStep7UnlockRetriedUntilDone(t *testing.T) {
 				}
 				return nil
 			}
-			w.run(10 * time.Minute)
+			w.run(time.Minute)
+			if name == "refused" { // said at once, with Nova's reason, by the recovery and by its move
+				w.waiting("Nova refuses to unlock instance i1, locked by this recovery: task (409)")
+				w.moved("i1", ha.MoveOngoing, "Nova refuses to unlock it: task (409)")
+			}
+			w.run(9 * time.Minute)
 			if w.ended {
 				t.Fatalf("ended with the instance locked\n%s", w.story())
 			}
-			if name == "refused" {
-				w.waiting("Nova refuses to unlock instance i1")
-			}
 			w.toEnd(2 * time.Minute)
 			w.end(ha.StatusFinished, "1 of 1")
-			if w.server("i1").Locked {
-				t.Error("locked")
+			if m := w.unit.Moves[0]; w.server("i1").Locked || m.Message != nil {
+				t.Errorf("locked %v, message %q", w.server("i1").Locked, *m.Message)
 			}
 			if n := w.count("unlock"); n > 40 {
 				t.Errorf("%d unlocks in ten minutes: no back-off", n)
@@ -281,10 +283,11 @@ func TestStep7GoneCountsAsUnlocked(t *testing.T) {
 // A lock whose answer was lost: done or not, in time or late, the instance ends unlocked.
 func TestStep7LockAnswersLost(t *testing.T) {
 	for name, r := range map[string]reply{
-		"done":           {err: inDoubt(), takes: true},
-		"not done":       {err: inDoubt()},
-		"done late":      {err: inDoubt(), takes: true, effect: 30 * time.Second},
-		"done very late": {err: inDoubt(), takes: true, effect: 58 * time.Second},
+		"done":            {err: inDoubt(), takes: true},
+		"not done":        {err: inDoubt()},
+		"done late":       {err: inDoubt(), takes: true, effect: 30 * time.Second},
+		"done very late":  {err: inDoubt(), takes: true, effect: 58 * time.Second},
+		"at the very end": {err: inDoubt(), takes: true, effect: 59900 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := hostDeath(t)
@@ -300,6 +303,9 @@ func TestStep7LockAnswersLost(t *testing.T) {
 			w.pass(5 * time.Minute)
 			if w.server("i1").Locked {
 				t.Errorf("locked\n%s", w.story())
+			}
+			if n := w.count("unlock"); n > 2 {
+				t.Errorf("unlocked %d times", n)
 			}
 		})
 	}

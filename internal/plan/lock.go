@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/salvor-ha/salvor/internal/ha"
@@ -81,7 +83,7 @@ func (t *turn) takeLock(m *ha.VMove) bool {
 			m.Lost = ha.Lost{}
 		}
 		if seen == gone || !s.Locked {
-			m.Locked = false
+			t.noLock(m)
 			return true
 		}
 	}
@@ -92,21 +94,65 @@ func (t *turn) takeLock(m *ha.VMove) bool {
 // unlockRefused and an instance: since when Nova's refusal of its unlock is to be looked at.
 const unlockRefused = "unlock refused "
 
-// unlocking and an instance: since when Nova refuses its unlock.
-const unlocking = "unlocking "
-
 // unlocked digests the end of an unlock. Until one is done the recovery does not end, whoever cancels it.
 func (t *turn) unlocked(m *ha.VMove, class ha.Class, o ha.Outcome) {
 	switch class {
 	case "":
-		m.Locked = false
+		t.noLock(m)
 		t.Memory.Since["unlocked "+m.InstanceUUID] = o.At
 	case ha.ClassGone, ha.ClassRefused:
 		t.Memory.Since[unlockRefused+m.InstanceUUID] = o.At
-		if t.Now.Sub(t.since(unlocking+m.InstanceUUID)) > 5*time.Minute {
+		m.Message = ptr(strings.TrimPrefix(beforeRefusal(m)+"; ", "; ") + refusesUnlock + ": " + refusal(o.Err))
+		if t.Now.Sub(t.since("unlocking "+m.InstanceUUID)) > 5*time.Minute {
 			t.alarm(ha.AlarmStillLocked, m.InstanceUUID, "instance %s is locked by this recovery, and Nova has refused to unlock it for 5 minutes: %s. "+
-				"It is tried on; by hand: openstack server unlock %[1]s", m.InstanceUUID, ha.TextOf(o.Err))
+				"It is tried on; by hand: openstack server unlock %[1]s", m.InstanceUUID, refusal(o.Err))
 		}
+	}
+}
+
+// noLock notes that our lock is gone, and takes what was said of it out of the move's message.
+func (t *turn) noLock(m *ha.VMove) {
+	m.Locked = false
+	if before := beforeRefusal(m); before != text(m.Message) {
+		m.Message = nil
+		if before != "" {
+			m.Message = ptr(before)
+		}
+	}
+}
+
+// refusesUnlock is how a move says that Nova does not take our lock away, after what there is to say of the move itself. "salvor recovery
+// explain" (internal/cli) knows it by that, and so does an owner that takes over.
+const refusesUnlock = "Nova refuses to unlock it"
+
+// beforeRefusal is what a move's message says of the move itself.
+func beforeRefusal(m *ha.VMove) string {
+	before, _, _ := strings.Cut(text(m.Message), refusesUnlock)
+	return strings.TrimSuffix(before, "; ")
+}
+
+// refusal is what the cloud answered, in its own words, with the status; of a right that is missing also who knows which.
+func refusal(err error) string {
+	switch status := ha.StatusOf(err); status {
+	case 0:
+		return ha.TextOf(err)
+	case 403:
+		return ha.TextOf(err) + " (403; salvor doctor says which right is missing, and how it is given)"
+	default:
+		return fmt.Sprintf("%s (%d)", ha.TextOf(err), status)
+	}
+}
+
+// some names instances, at most five of them.
+func some(ids []string) string {
+	const most = 5
+	switch n := len(ids); {
+	case n == 1:
+		return "instance " + ids[0]
+	case n > most:
+		return fmt.Sprintf("%d instances (%s and %d more)", n, strings.Join(ids[:most], ", "), n-most)
+	default:
+		return fmt.Sprintf("%d instances (%s)", n, strings.Join(ids, ", "))
 	}
 }
 
@@ -116,7 +162,7 @@ func (t *turn) lateLock(m *ha.VMove) bool {
 	over := t.doubtOver(m.Lost.At)
 	since := t.Memory.Since["unlocked "+m.InstanceUUID]
 	last := !t.Now.Before(over)
-	if last {
+	if last && over.After(since) { // what was seen before the last unlock does not call for another
 		since = over
 	}
 	switch s, seen := t.server(m.InstanceUUID, since); {

@@ -144,6 +144,9 @@ func storyOf(r wire.Recovery, n wire.Notification, host string, moves []wire.VMo
 // everythingPaused begins the reason of a recovery that waits for the end of a pause of everything, not of its segment's (internal/plan).
 const everythingPaused = "all recoveries are paused"
 
+// unlockRefused is in the message of a move whose instance is still locked by salvor (internal/plan).
+const unlockRefused = "Nova refuses to unlock it"
+
 // waitingFor says what a recovery waits for and what ends that, as the command that is typed where it is an operator.
 func waitingFor(r wire.Recovery, host string, moves []wire.VMove) waiting {
 	id := r.NotificationUUID
@@ -195,16 +198,28 @@ func waitingFor(r wire.Recovery, host string, moves []wire.VMove) waiting {
 	case u.NextAttempt != nil:
 		return wait("the next attempt, at "+u.NextAttempt.Format(time.DateTime)+" UTC", "by itself, then", "an operator: "+retry)
 	}
-	open, why := 0, ""
+	open, locked, why := 0, 0, ""
 	for _, m := range moves {
 		if m.Status != string(ha.MovePending) && m.Status != string(ha.MoveOngoing) {
 			continue
 		}
-		if open++; m.Message != nil && why == "" {
+		if open++; m.Message == nil {
+			continue
+		}
+		if why == "" {
 			why = ", such as " + m.InstanceName + ": " + *m.Message
 		}
+		if strings.Contains(*m.Message, unlockRefused) {
+			locked++
+		}
 	}
+	stopped := u.CancelledBy != nil || u.HostReturned
 	switch {
+	case open > 0 && locked == open:
+		return wait(fmt.Sprintf("the unlock of %d of %d instances%s", open, len(moves), why), "by itself, when Nova takes the unlock: it is tried on",
+			"an operator, for each of them: openstack server unlock INSTANCE", "neither a cancel nor its expiry ends this: nobody would know of the lock")
+	case open > 0 && stopped:
+		return wait(fmt.Sprintf("what is under way in Nova, of %d of %d instances%s", open, len(moves), why), "by itself, when that has ended: nothing new is ordered")
 	case open > 0:
 		return wait(fmt.Sprintf("%d of %d instances%s", open, len(moves), why), "by itself, when Nova has moved them or has room for them", "an operator, for one of them: "+retry+" --move VMOVE")
 	case r.Message != nil && *r.Message != "":

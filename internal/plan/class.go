@@ -126,6 +126,6 @@ func (t *turn) errorSet(m *ha.VMove, class ha.Class, o ha.Outcome) {
 	case ha.ClassGone:
 		t.settle(m, ha.MoveIgnored, deleted)
 	case ha.ClassRefused:
-		t.settle(m, ha.MoveIgnored, text(m.Message)+"; Nova refused that: "+ha.TextOf(o.Err))
+		t.settle(m, ha.MoveIgnored, text(m.Message)+"; Nova refused that: "+refusal(o.Err))
 	}
 }

@@ -358,7 +358,8 @@ const parkAbove = 15 * time.Second
 func (t *turn) finish(s ha.Status, why string) {
 	t.handOver()
 	counts := map[ha.MoveStatus]int{}
-	var named []string
+	var whys []string // each once, however many instances it is the reason of
+	of := map[string][]string{}
 	for i := range t.moves {
 		m := &t.moves[i]
 		switch {
@@ -368,8 +369,11 @@ func (t *turn) finish(s ha.Status, why string) {
 			t.settle(m, ha.MoveFailed, why)
 		}
 		counts[m.Status]++
-		if m.Status == ha.MoveFailed && len(named) < 20 {
-			named = append(named, fmt.Sprintf("%s: %s", m.InstanceUUID, text(m.Message)))
+		if why := text(m.Message); m.Status == ha.MoveFailed {
+			if of[why] == nil {
+				whys = append(whys, why)
+			}
+			of[why] = append(of[why], m.InstanceUUID)
 		}
 	}
 	switch {
@@ -377,11 +381,31 @@ func (t *turn) finish(s ha.Status, why string) {
 		t.end(s, "")
 	case s == ha.StatusFinished && why == "":
 		t.end(s, "%d of %d instances moved", counts[ha.MoveSucceeded], len(t.moves))
-	case len(named) > 0:
-		t.end(s, "%s; %d moved, %d not: %s", why, counts[ha.MoveSucceeded], counts[ha.MoveFailed], strings.Join(named, "; "))
+	case len(whys) > 0:
+		t.end(s, "%s; %d moved, %d not: %s", why, counts[ha.MoveSucceeded], counts[ha.MoveFailed], namedBy(whys, of, why))
 	default:
 		t.end(s, "%s", why)
 	}
+}
+
+// namedBy tells of each reason which instances have it, both bounded: each move has its own. What has been said already is not said again.
+func namedBy(whys []string, of map[string][]string, already string) string {
+	const most = 10
+	var named []string
+	for _, why := range whys[:min(len(whys), most)] {
+		who := of[why][0]
+		if len(of[why]) > 1 {
+			who = some(of[why])
+		}
+		if why != already {
+			who += ": " + why
+		}
+		named = append(named, who)
+	}
+	if more := len(whys) - most; more > 0 {
+		named = append(named, fmt.Sprintf("and %d more reasons", more))
+	}
+	return strings.Join(named, "; ")
 }
 
 func text(s *string) string {

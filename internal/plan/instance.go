@@ -315,7 +315,7 @@ func (t *turn) ordered(m *ha.VMove, o ha.Outcome) {
 		t.refusedBy(m, said)
 	default:
 		m.Final = true
-		t.leave(m, ha.MoveFailed, "Nova refused the order: "+said)
+		t.leave(m, ha.MoveFailed, "Nova refused the order: "+refusal(o.Err))
 	}
 }
 
@@ -350,7 +350,7 @@ func (t *turn) acted(m *ha.VMove, o ha.Outcome) {
 			t.leave(m, ha.MoveIgnored, deleted)
 		case class == ha.ClassRefused: // better an order without a lock than none
 			m.Locked = m.Lost.Act == ha.ActLock
-			t.log(m.InstanceUUID, "could not be locked: %s", ha.TextOf(o.Err))
+			t.log(m.InstanceUUID, "could not be locked: %s", refusal(o.Err))
 			t.locked(m)
 		case class == ha.ClassNotSent || class == ha.ClassBusy:
 			m.Locked = m.Lost.Act == ha.ActLock
@@ -368,7 +368,7 @@ func (t *turn) acted(m *ha.VMove, o ha.Outcome) {
 			t.leave(m, ha.MoveIgnored, deleted)
 		case class == ha.ClassRefused:
 			m.Final = true
-			t.leave(m, ha.MoveFailed, "Nova refused to reset its state: "+ha.TextOf(o.Err))
+			t.leave(m, ha.MoveFailed, "Nova refused to reset its state: "+refusal(o.Err))
 		}
 	}
 }

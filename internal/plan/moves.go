@@ -331,14 +331,16 @@ func (t *turn) sayWaiting() {
 	if t.rec.HeldAt != "" {
 		return
 	}
-	var reasons []string
+	var reasons, locked []string
+	refused := ""
 	for _, m := range t.moves {
 		if m.Stage == ha.StageDone {
 			continue
 		}
 		why := text(m.Message)
-		if _, refused := t.Memory.Since[unlocking+m.InstanceUUID]; refused && m.Stage == ha.StageUnlock {
-			why = "Nova refuses to unlock instance " + m.InstanceUUID + ", which this recovery has locked"
+		if _, answer, is := strings.Cut(why, refusesUnlock); is {
+			locked, refused = append(locked, m.InstanceUUID), answer
+			continue
 		}
 		if why == "" {
 			t.say("")
@@ -347,6 +349,9 @@ func (t *turn) sayWaiting() {
 		if !slices.Contains(reasons, why) && len(reasons) < 5 {
 			reasons = append(reasons, why)
 		}
+	}
+	if len(locked) > 0 {
+		reasons = append(reasons, "Nova refuses to unlock "+some(locked)+", locked by this recovery"+refused)
 	}
 	t.say("%s", strings.Join(reasons, "; "))
 }

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -356,6 +357,23 @@ func TestRefusals(t *testing.T) {
 		w.toEnd(time.Minute)
 		w.end(ha.StatusFailed, "i1: Nova refused the order: Policy doesn't allow os_compute_api:os-evacuate")
 		w.acts("service compute-1 down disable", "lock i1", "evacuate i1", "unlock i1")
+	})
+	t.Run("403 for all: said once, with the status, who has it and what helps", func(t *testing.T) {
+		w := hostDeath(t)
+		for i := range 20 {
+			w.instance(fmt.Sprintf("i%02d", i))
+		}
+		w.script = func(a ha.Act) *reply {
+			if a.Kind == ha.ActEvacuate {
+				return &reply{err: refused(403, "not allowed")}
+			}
+			return nil
+		}
+		w.toEnd(time.Minute)
+		w.end(ha.StatusFailed, "0 moved, 20 not: 20 instances (i00, i01, i02, i03, i04 and 15 more): Nova refused the order: not allowed (403; salvor doctor says")
+		if n := strings.Count(*w.unit.Notification.Message, "not allowed"); n != 1 {
+			t.Errorf("said %d times", n)
+		}
 	})
 	t.Run("404: it is gone, so ignored", func(t *testing.T) {
 		w := hostDeath(t)

@@ -178,9 +178,9 @@ func (t *turn) servicePut(o ha.Outcome) {
 			t.putClaim(c)
 		}
 	case class == ha.ClassRefused && t.rec.Step != ha.StepPrepare: // instances are on their way: they wait, and it is tried again
-		t.alarm(ha.AlarmForceDownRefused, "", "Nova refuses to force %s down again, so that nothing new is ordered: %s", o.Act.Host, ha.TextOf(o.Err))
+		t.alarm(ha.AlarmForceDownRefused, "", "Nova refuses to force %s down again, so that nothing new is ordered: %s", o.Act.Host, refusal(o.Err))
 	case class == ha.ClassRefused:
-		t.attemptFailed(fmt.Sprintf("Nova refused to change the compute service of %s: %s", o.Act.Host, ha.TextOf(o.Err)))
+		t.attemptFailed(fmt.Sprintf("Nova refused to change the compute service of %s: %s", o.Act.Host, refusal(o.Err)))
 	default:
 		t.look(LookServices, "")
 		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))

@@ -192,7 +192,7 @@ func TestStep2RefusedInALaterAttempt(t *testing.T) {
 	w.until("in error", func() bool { return w.unit.Notification.Status == ha.StatusError }, time.Minute)
 	w.service(failedHost).ForcedDown = false
 	w.toEnd(time.Hour)
-	w.end(ha.StatusFailed, "Nova refused to change the compute service of compute-1: no; 0 moved, 1 not: i1: ")
+	w.end(ha.StatusFailed, "Nova refused to change the compute service of compute-1: no (403; salvor doctor says which right is missing, and how it is given); 0 moved, 1 not: i1")
 	if w.unit.Failures != 3 {
 		t.Errorf("%d failures", w.unit.Failures)
 	}

@@ -189,7 +189,7 @@ func (t *turn) processTakenBack() {
 func (t *turn) processPut(o ha.Outcome) {
 	class := t.outcome(o)
 	if class == ha.ClassRefused {
-		t.processFailed("Nova refused to change the compute service: " + ha.TextOf(o.Err))
+		t.processFailed("Nova refused to change the compute service: " + refusal(o.Err))
 	}
 	if c, claimed := t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonProcess); claimed && class == "" && *o.Act.Enable {
 		t.dropClaim(c)

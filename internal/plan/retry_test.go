@@ -151,7 +151,7 @@ func TestExpiry(t *testing.T) {
 	if w.server("i1").Locked || w.server("i2").Locked || w.count("evacuate") != 1 {
 		t.Errorf("sent %v", w.sent)
 	}
-	if !strings.Contains(text(w.unit.Notification.Message), "i2: expired") {
+	if !strings.Contains(text(w.unit.Notification.Message), "1 not: i2") {
 		t.Errorf("not named: %q", text(w.unit.Notification.Message))
 	}
 }
@@ -175,7 +175,7 @@ func TestExpiryNamesLateArrivals(t *testing.T) {
 			w.at(20*time.Second, func() { w.instance("late") })
 			w.at(29*time.Second, func() { then(w) })
 			w.toEnd(time.Minute)
-			w.end(ha.StatusFailed, "i1: expired: older than 30s")
+			w.end(ha.StatusFailed, "expired: older than 30s; 0 moved, "+map[bool]string{true: "1 not: i1", false: "2 not: 2 instances (i1, late)"}[name == "Nova is away"])
 			if name != "Nova is away" {
 				w.moved("late", ha.MoveFailed, "expired: older than 30s")
 			}

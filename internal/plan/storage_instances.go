@@ -231,8 +231,8 @@ func (s *storage) resetEnded(o ha.Outcome) {
 	case class == ha.ClassGone:
 		s.done(r, e, id, ha.ItemSkipped, "deleted meanwhile")
 	case class == ha.ClassRefused && tries+1 >= maxResets:
-		s.done(r, e, id, ha.ItemFailed, "Nova refuses to set it to error: "+ha.TextOf(o.Err))
-		s.alarm(ha.AlarmStorageStuck, id, "instance %s on host %s, whose storage failed, cannot be set to error: %s", id, s.Unit.Host.Name, ha.TextOf(o.Err))
+		s.done(r, e, id, ha.ItemFailed, "Nova refuses to set it to error: "+refusal(o.Err))
+		s.alarm(ha.AlarmStorageStuck, id, "instance %s on host %s, whose storage failed, cannot be set to error: %s", id, s.Unit.Host.Name, refusal(o.Err))
 	}
 }
 
@@ -368,6 +368,6 @@ func (s *storage) activated(e *ha.Episode, id string, o ha.Outcome, class ha.Cla
 	case ha.ClassGone:
 		it.State, it.Text = ha.ItemMoved, it.Text+"; deleted"
 	case ha.ClassRefused:
-		it.State, it.Text = ha.ItemLeft, it.Text+"; Nova refused to reset it: "+ha.TextOf(o.Err)
+		it.State, it.Text = ha.ItemLeft, it.Text+"; Nova refused to reset it: "+refusal(o.Err)
 	}
 }

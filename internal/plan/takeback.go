@@ -244,7 +244,7 @@ func (t *turn) tookBack(o ha.Outcome) {
 		}
 		t.endMaintenance(reason)
 	case class == ha.ClassRefused:
-		t.rec.HeldWhy = ha.TextOf(o.Err)
+		t.rec.HeldWhy = refusal(o.Err)
 		if t.Now.Sub(began) > 10*time.Minute {
 			t.oldCopies(o)
 		}
@@ -269,5 +269,5 @@ func (t *turn) oldCopies(refused ha.Outcome) {
 		}
 	}
 	t.alarm(ha.AlarmOldCopies, "", "compute of %s not restarted, old copies may run: Nova has refused to clear forced_down for more than 10 minutes: %s; not cleaned up: %s",
-		refused.Act.Host, ha.TextOf(refused.Err), strings.Join(ids, ", "))
+		refused.Act.Host, refusal(refused.Err), strings.Join(ids, ", "))
 }

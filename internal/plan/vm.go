@@ -269,9 +269,9 @@ func (t *turn) vmActed(o ha.Outcome) {
 	switch {
 	case class != ha.ClassRefused:
 	case ha.StatusOf(o.Err) == 403:
-		t.vmFailed(ha.TaskStop, "Nova forbids to "+describe(o.Act)+": "+ha.TextOf(o.Err))
+		t.vmFailed(ha.TaskStop, "Nova forbids to "+describe(o.Act)+": "+refusal(o.Err))
 	case o.Act.Kind == ha.ActResetState: // no time limit of a step would end it
-		t.vmFailed(ha.TaskStop, "Nova refused to "+describe(o.Act)+": "+ha.TextOf(o.Err))
+		t.vmFailed(ha.TaskStop, "Nova refused to "+describe(o.Act)+": "+refusal(o.Err))
 	}
 	t.look(LookServer, t.instanceID())
 }

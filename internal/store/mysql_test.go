@@ -1,12 +1,18 @@
 package store_test
 
 import (
+	"context"
 	"database/sql"
+	"errors"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/mysqldialect"
 
+	"github.com/salvor-ha/salvor/internal/ha"
 	"github.com/salvor-ha/salvor/internal/store"
 )
 
@@ -106,4 +112,30 @@ func TestSaidAfterTheRow(t *testing.T) {
 	if err != nil || len(engines) != 0 {
 		t.Errorf("%d rows are there, %v", len(engines), err)
 	}
+}
+
+// TestAdmissionDecidesByARowItHolds: a host that is registered in the middle of a report about it is not decided on, since no other report
+// would wait for that decision.
+func TestAdmissionDecidesByARowItHolds(t *testing.T) {
+	b := newBench(t, mariadb.database(t), func(t *testing.T, c store.Config) *store.Store { return open(t, c) })
+	late := b.death()
+	late.Hostname = "late"
+	registered := 0
+	b.spy.set(func(s *spy) {
+		s.exec = func(query string) error {
+			if !strings.HasPrefix(query, "UPDATE hosts SET touch = touch + 1 WHERE name_key") || registered > 0 {
+				return nil
+			}
+			registered++
+			_, err := b.other.CreateHost(context.Background(), ha.Host{UUID: uuid.NewString(), Name: "late", SegmentUUID: b.host.SegmentUUID, Type: "C"})
+			return err
+		}
+	})
+	_, err := b.Admit(t.Context(), late, time.Minute)
+	var missing *ha.NotFoundError
+	if !errors.As(err, &missing) || registered != 1 {
+		t.Errorf("registered %d times in its middle, the report got %v; want that there is no such host", registered, err)
+	}
+	_, err = b.Admit(t.Context(), late, time.Minute)
+	b.must(err)
 }

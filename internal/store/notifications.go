@@ -218,10 +218,11 @@ type touchedHost struct {
 func (s *Store) touchNamed(ctx context.Context, tx bun.Tx, name string, r ha.Report) (*touchedHost, error) {
 	host := new(touchedHost)
 	var err error
+	var found int64
 	if s.d.returning {
 		err = tx.NewRaw(touchByName+" RETURNING *, ? AS now", name, s.d.now()).Scan(ctx, host)
 	} else {
-		if _, err = changed(ctx, tx, touchByName, name); err != nil {
+		if found, err = changed(ctx, tx, touchByName, name); err != nil || found == 0 { // one that is registered meanwhile would be decided on without its row
 			return nil, err
 		}
 		err = tx.NewRaw("SELECT t.*, ? AS now, "+

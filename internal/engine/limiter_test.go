@@ -113,3 +113,68 @@ func TestListsHaveAPaceOfTheirOwn(t *testing.T) {
 		}
 	})
 }
+
+// Looks have half of the calls, so that an order finds a slot however slow they are; who gives up leaves the slot to the next.
+func TestLooksHaveHalfOfTheCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(5)
+		waiting, cancel := context.WithCancel(t.Context())
+		began, gaveUp := 0, 0
+		for range 4 {
+			go func() {
+				if l.beginLists(waiting) == nil {
+					began++
+				} else {
+					gaveUp++
+				}
+			}()
+			synctest.Wait()
+		}
+		if began != 2 || l.free() != 5 {
+			t.Fatalf("%d of 5 slots are for looks, %d are free for calls", began, l.free())
+		}
+		l.endLists()
+		synctest.Wait()
+		if began != 3 {
+			t.Fatalf("%d began when one had ended", began)
+		}
+		cancel()
+		synctest.Wait()
+		l.endLists()
+		l.endLists()
+		if gaveUp != 1 || l.listing.used != 0 || len(l.listing.waiting) != 0 {
+			t.Fatalf("%d gave up, %d slots are lost", gaveUp, l.listing.used)
+		}
+	})
+}
+
+// A slot that is handed to somebody who is giving up is the next one's.
+func TestASlotThatComesWithTheEndIsPassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(1)
+		take(t, l, 1)
+		ending, cancel := context.WithCancel(t.Context())
+		var first, second error = nil, context.Canceled
+		go func() { first = l.acquire(ending) }()
+		synctest.Wait()
+		go func() { second = l.acquire(t.Context()) }()
+		synctest.Wait()
+		l.mu.Lock() // at one moment
+		cancel()
+		l.calls.used--
+		l.hand()
+		l.mu.Unlock()
+		synctest.Wait()
+		if first == nil || second != nil || l.calls.used != 1 {
+			t.Fatalf("the first got %v, the next %v, %d slots are in use", first, second, l.calls.used)
+		}
+	})
+}
+
+func TestFreeCountsThoseInFlight(t *testing.T) {
+	l := newLimiter(4)
+	take(t, l, 3)
+	if l.free() != 1 {
+		t.Errorf("%d of 4 are free, 3 are in flight", l.free())
+	}
+}

@@ -70,7 +70,7 @@ func (t *turn) vmStep() bool {
 		return false
 	}
 	switch t.rec.Step {
-	case stepHost:
+	case stepHost, stepHostStopped:
 		return t.vmStayed()
 	case ha.StepGates:
 		return t.vmGates(s)
@@ -86,7 +86,7 @@ func (t *turn) vmStep() bool {
 // vmServer returns the instance as seen since the last act on it, and since its host's recovery was over.
 func (t *turn) vmServer() (ha.Server, sighting) {
 	one := t.Facts.Server[t.instanceID()]
-	early := t.rec.Step == stepHost && !one.After(t.since(keyHostOver))
+	early := t.overtaken() && !one.After(t.since(keyHostOver))
 	if one.Tried.IsZero() || early || !one.After(t.Memory.Since["acted"]) || one.Err != nil && ha.ClassOf(one.Err) != ha.ClassGone {
 		t.look(LookServer, t.instanceID())
 		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))

@@ -346,6 +346,10 @@ func TestVMAfterTheHostsRecovery(t *testing.T) {
 		t.Helper()
 		w.toEnd(10 * time.Minute)
 		w.acts(append([]string{"stop i1"}, acts...)...)
+		if has == "" {
+			w.end(ha.StatusFinished, "")
+			return
+		}
 		w.end(ha.StatusIgnored, has)
 	}
 	t.Run("it is started", func(t *testing.T) {
@@ -405,6 +409,23 @@ func TestVMAfterTheHostsRecovery(t *testing.T) {
 		w.toEnd(time.Minute)
 		w.acts("stop i1", "start i1")
 		w.end(ha.StatusFinished, "")
+	})
+	t.Run("its host was alive, and it had been started", func(t *testing.T) {
+		w := crashed(t)
+		w.until("started", func() bool { return w.count("start") == 1 && w.server("i1").VMState == ha.VMActive }, time.Minute)
+		w.comes(0, func() { w.unit.HostUnit = 7 })
+		w.run(30 * time.Second)
+		w.unit.HostUnit = 0
+		ends(t, w, "", "start i1")
+	})
+	t.Run("its new host has died", func(t *testing.T) {
+		w := overtaken(t)
+		moved(w)
+		w.service("compute-2").Up = false
+		w.at(30*time.Second, func() { w.server("i1").Host = "compute-3" }) // by the recovery of that one
+		w.run(25 * time.Second)
+		w.acts("stop i1")
+		ends(t, w, "host recovery took over", "start i1")
 	})
 	t.Run("its host is away, and it could not be moved", func(t *testing.T) {
 		w := overtaken(t)

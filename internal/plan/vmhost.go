@@ -7,15 +7,21 @@ import (
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
-// stepHost is the step of an instance's recovery that a recovery of its host has overtaken in the middle (RECOVERY section 3, rule 7).
-const stepHost ha.Step = "host"
+// Steps of an instance's recovery that a recovery of its host has overtaken in the middle (RECOVERY section 3, rule 7).
+const (
+	stepHost        ha.Step = "host"         // before the instance was seen stopped
+	stepHostStopped ha.Step = "host-stopped" // after it
+)
 
 const hostTookOver = "host recovery took over"
 
 const (
 	keyHostOver = "host over" // since when no recovery of the host is at work any more
-	keyMoved    = "moved"     // since when the instance is seen elsewhere
+	keyMoved    = "moved "    // and a host: since when the instance is seen there
 )
+
+// overtaken reports whether a recovery of the host has begun in the middle of this one.
+func (t *turn) overtaken() bool { return t.rec.Step == stepHost || t.rec.Step == stepHostStopped }
 
 // vmGivesWay ends the report where nothing was found or done yet. An instance that was found crashed is stopped by now, most likely, to be
 // started anew, and is moved as it is, stopped: so its report waits for the end of the host's recovery.
@@ -24,7 +30,14 @@ func (t *turn) vmGivesWay() {
 		t.end(ha.StatusIgnored, hostTookOver)
 		return
 	}
-	t.note.Status, t.rec.Step, t.rec.WakeAt = ha.StatusRunning, stepHost, nil
+	switch t.rec.Step {
+	case stepHostStopped:
+	case stepStart, stepConfirm:
+		t.rec.Step = stepHostStopped
+	default:
+		t.rec.Step = stepHost
+	}
+	t.note.Status, t.rec.WakeAt = ha.StatusRunning, nil
 	delete(t.Memory.Since, keyHostOver)
 	t.say("waiting: a recovery of host %s is at work", t.Unit.Host.Name)
 	t.park = 5 * time.Second
@@ -33,10 +46,10 @@ func (t *turn) vmGivesWay() {
 // vmMoved starts an instance that was moved while it was stopped for its restart, and ends the report.
 func (t *turn) vmMoved(s ha.Server) {
 	why := hostTookOver
-	if t.rec.Step != stepHost {
+	if !t.overtaken() {
 		why = fmt.Sprintf("instance %s is on %s, not on %s", s.ID, s.Host, t.Unit.Host.Name)
 	}
-	since := t.since(keyMoved)
+	since := t.since(keyMoved + s.Host)
 	actions := t.Facts.Actions[s.ID]
 	t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
 	switch {
@@ -52,24 +65,42 @@ func (t *turn) vmMoved(s ha.Server) {
 	case stoppedByUser(actions.Value): // since its move: the stop before that was this recovery's own
 		t.end(ha.StatusIgnored, "%s; instance %s was stopped by a user", why, s.ID)
 	default:
+		if heard, _ := t.hears(s.Host, since); !heard { // that one may have died since
+			t.look(LookServices, "")
+			t.look(LookServer, s.ID)
+			return
+		}
 		t.progressOnce(ha.TaskStart, 0, "Starting instance: '%s'", s.ID)
 		t.vmAct(s, ha.Act{Kind: ha.ActStart})
 	}
 }
 
-// vmStayed goes on with an instance that the host's recovery has not moved, as after a report of a death that was none. To a host that is
-// away nothing is sent: it would be done on its return, wherever the instance is by then.
+// vmStayed goes on with an instance that the host's recovery has not moved, as after a report of a death that was none.
 func (t *turn) vmStayed() bool {
-	if t.Facts.Services.Err != nil || !t.Facts.Services.After(t.since(keyHostOver)) {
-		t.look(LookServices, "")
-		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+	switch heard, known := t.hears(t.Unit.Host.Name, t.since(keyHostOver)); {
+	case !known:
 		return false
-	}
-	if svc, ok := t.service(t.Unit.Host.Name); !ok || !svc.Up || svc.ForcedDown {
+	case !heard:
 		t.end(ha.StatusIgnored, hostTookOver)
 		return false
 	}
+	next := stepStop
+	if t.rec.Step == stepHostStopped {
+		next = stepStart
+	}
 	t.say("")
 	t.vmClock()
-	return t.enter(stepStop)
+	return t.enter(next)
+}
+
+// hears reports whether Nova hears a host, by a look of after since; known once there was one. To a host that is away nothing is sent: it
+// would be done on its return, wherever the instance is by then.
+func (t *turn) hears(host string, since time.Time) (heard, known bool) {
+	if t.Facts.Services.Err != nil || !t.Facts.Services.After(since) {
+		t.look(LookServices, "")
+		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
+		return false, false
+	}
+	svc, ok := t.service(host)
+	return ok && svc.Up && !svc.ForcedDown, true
 }

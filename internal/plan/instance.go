@@ -116,10 +116,17 @@ func (t *turn) crowded() bool {
 	return busy >= t.Rules.Threads
 }
 
-// migrating names where else the server may run, "" when no live migration was under way.
+// migrating names where else the server may run, "" when no live migration was under way. One that the server was moved after has ended,
+// though its record may say for ever that it runs.
 func (t *turn) migrating(s ha.Server) string {
+	var moved int64
 	for _, r := range t.records(s.ID) {
-		if r.Type == ha.MigrationLiveMigration && r.UnderWay() {
+		if r.Done() {
+			moved = max(moved, r.ID)
+		}
+	}
+	for _, r := range t.records(s.ID) {
+		if r.Type == ha.MigrationLiveMigration && r.UnderWay() && r.ID > moved {
 			if r.Dest == "" {
 				return "another host"
 			}

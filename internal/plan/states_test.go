@@ -113,6 +113,22 @@ func TestTableMigrating(t *testing.T) {
 		w.toEnd(time.Minute)
 		w.end(ha.StatusFinished, "1 of 1")
 	})
+	t.Run("nor is one whose end Nova never wrote down, where the instance was moved since", func(t *testing.T) {
+		w := hostDeath(t)
+		w.instance("i1")
+		w.record("i1", ha.MigrationLiveMigration, "running", failedHost, "compute-3")
+		w.record("i1", ha.MigrationLiveMigration, "completed", failedHost, "compute-2")
+		w.toEnd(time.Minute)
+		w.end(ha.StatusFinished, "1 of 1")
+	})
+	t.Run("it is one where a later one only failed", func(t *testing.T) {
+		w := hostDeath(t)
+		w.instance("i1")
+		w.record("i1", ha.MigrationLiveMigration, "running", failedHost, "compute-3")
+		w.record("i1", ha.MigrationLiveMigration, "error", failedHost, "compute-2")
+		w.toEnd(time.Minute)
+		w.end(ha.StatusFailed, "i1: may run on compute-3")
+	})
 	t.Run("one that has ended is none", func(t *testing.T) {
 		w := hostDeath(t)
 		w.instance("i1")

@@ -43,6 +43,8 @@ type Imported struct {
 	Tables  []ImportedTable
 	Runs    int // runs of recoveries whose details were taken
 	Unread  int // tasks whose details cannot be read
+	// OnMaintenance counts hosts that were taken with that flag, each said: nothing recovers them.
+	OnMaintenance int
 	// Details says where recovery_workflow_details came from, or why there are none.
 	Details string
 }
@@ -73,6 +75,10 @@ func (r Imported) String() string {
 		fmt.Fprintf(&b, "%-20s %9d %14d %9d %9d %9d\n", t.Name, t.Taken, t.There, t.Deleted, t.Left, t.Changed)
 	}
 	fmt.Fprintf(&b, "recovery details: %s\n", r.Details)
+	if r.OnMaintenance > 0 {
+		fmt.Fprintf(&b, "on maintenance: %d of the hosts taken: NOTHING RECOVERS THEM, and reports of them are refused (409), until you end that of those that are well: "+
+			"salvor host update HOST --on-maintenance=false. Masakari's own recoveries set the flag, and never end it\n", r.OnMaintenance)
+	}
 	return b.String()
 }
 

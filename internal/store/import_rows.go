@@ -59,7 +59,11 @@ func (im *importer) hostTable() importTable[ha.Host, hostRow] {
 			}
 			return nil
 		},
-		known: func(o masakari.Row[ha.Host], has, _ bool) {
+		known: func(o masakari.Row[ha.Host], has, taken bool) {
+			if taken && o.Deleted == 0 && o.Object.OnMaintenance { // as after any host or process failure: Masakari ends it never
+				im.report.OnMaintenance++
+				im.say("on maintenance: hosts id %d, %s, %q: nothing recovers it", o.ID, o.UUID, o.Object.Name)
+			}
 			if _, twice := im.hosts[o.UUID]; has || !twice {
 				im.hosts[o.UUID] = importedHost{segment: o.Object.SegmentUUID, live: has && o.Deleted == 0}
 			}

@@ -101,6 +101,10 @@ func checkSaid(t *testing.T, version string, r store.Imported, said []string) {
 		"left out: notifications id 6, {u:notification:6}: payload is no JSON object: \"not JSON\"",
 		"left out: notifications id 7, {u:notification:7}: status \"sleeping\" is unknown",
 	}
+	want = append(want, `on maintenance: hosts id 2, {u:host:2}, "cmp-02": nothing recovers it`)
+	if text := r.String(); r.OnMaintenance != 1 || !strings.Contains(text, "--on-maintenance=false") {
+		t.Errorf("%d hosts on maintenance:\n%s", r.OnMaintenance, text)
+	}
 	if hasVMoves(version) {
 		want = append(want,
 			"changed: vmoves id 2, {u:vmove:2}: it was ongoing, and is failed, as its notification is running",

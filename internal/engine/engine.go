@@ -62,6 +62,7 @@ type Engine struct {
 	rules    atomic.Pointer[plan.Rules] // as they are now
 	poke     chan struct{}
 	started  time.Time // for people: it is compared with nothing
+	unread   complaint // of the look for work
 
 	mu     sync.Mutex
 	units  map[int64]*unit // held
@@ -88,6 +89,7 @@ func New(cfg Config, store Store, cloud Cloud, fencer Fencer) *Engine {
 		units: map[int64]*unit{}, claims: map[string]bool{}, drain: make(chan struct{}), wanted: map[string]time.Time{},
 	}
 	e.beats.e = e
+	e.unread = complaint{log: e.log, what: "could not look for work", ended: "looks for work again"}
 	e.SetRules(cfg.Rules)
 	return e
 }
@@ -192,9 +194,12 @@ func (e *Engine) look(ctx, hard context.Context) bool {
 	defer cancel()
 	poll, err := e.store.Poll(seen, e.cfg.Name)
 	if err != nil {
-		e.warn(ctx, "could not look for work", err)
+		if ctx.Err() == nil {
+			e.unread.failed(err)
+		}
 		return false
 	}
+	e.unread.well()
 	now := time.Now()
 	candidates := e.candidates(poll, now)
 	// Who else is there is watched while there is work, and asked anew before a claim: one that has just left must not count.

@@ -194,6 +194,33 @@ func TestLogins(t *testing.T) {
 	}
 }
 
+// TestNoProjectNoCatalog: Keystone gives a token without a scope no catalog, and where the api is was said to be what is missing.
+func TestNoProjectNoCatalog(t *testing.T) {
+	for _, tt := range []struct {
+		login         Login
+		catalog, want string
+	}{
+		{Login{Username: "u", Password: "p"}, ``, "OS_PROJECT_NAME"},
+		{Login{Token: "abc"}, ``, "OS_PROJECT_NAME"},
+		{Login{Username: "u", Password: "p"}, `{"type": "identity"}`, "--url"}, // its default project's
+		{Login{Username: "u", Password: "p", Project: "x"}, ``, "--url"},
+		{Login{Username: "u", Password: "p", SystemScope: "all"}, ``, "--url"},
+		{Login{CredentialID: "i", CredentialSecret: "s"}, ``, "--url"},
+	} {
+		k := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Subject-Token", "t")
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.WriteString(w, `{"token": {"expires_at": "2100-01-01T00:00:00Z", "catalog": [`+tt.catalog+`]}}`)
+		}))
+		tt.login.AuthURL = k.URL
+		_, err := open(t, Config{Auth: NewKeystone(tt.login)}).Segments(t.Context())
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "--url") != (tt.want == "--url") {
+			t.Errorf("%+v: %v", tt.login, err)
+		}
+		k.Close()
+	}
+}
+
 // TestTokensAreKept as long as they are valid, and renewed before they end and when the server refuses one.
 func TestTokensAreKept(t *testing.T) {
 	s := serve(t, nil)

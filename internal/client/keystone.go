@@ -138,6 +138,10 @@ func (k *Keystone) Endpoint(ctx context.Context, serviceType string) (string, er
 		return "", fmt.Errorf("Keystone's catalog has no %s endpoint of type %s in region %q, but in %s: correct OS_REGION_NAME, or region_name in clouds.yaml; or give the API's URL with --url",
 			k.login.Interface, serviceType, k.login.Region, strings.Join(regions, ", "))
 	}
+	if len(k.catalog) == 0 && k.login.scope() == nil && k.login.CredentialID+k.login.CredentialName == "" { // Keystone gives one with a scope only
+		return "", errors.New("the account's token is for no project, so Keystone gives no catalog with it: set OS_PROJECT_NAME and OS_PROJECT_DOMAIN_NAME " +
+			"(or OS_SYSTEM_SCOPE=all), or project_name and project_domain_name in clouds.yaml")
+	}
 	return "", fmt.Errorf("Keystone's catalog has no %s endpoint of type %s: give the API's URL with --url", k.login.Interface, serviceType)
 }
 

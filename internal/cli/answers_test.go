@@ -117,3 +117,58 @@ func TestOneThatChangesWhileItIsListed(t *testing.T) {
 		t.Errorf("%d\n%s%s", code, stdout, stderr)
 	}
 }
+
+// TestAHostThatIsBack: by its name the recovery is found that moved its instances, not the report that it is back; and of what is not
+// done with it is said that no engine lives.
+func TestAHostThatIsBack(t *testing.T) {
+	const host, dead, back = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002", "00000000-0000-4000-8000-000000000003"
+	status := "finished"
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		note := func(id, typ, event, status string) string {
+			return `{"id": 7, "notification_uuid": "` + id + `", "source_host_uuid": "` + host + `", "type": "` + typ + `", "status": "` + status + `", "payload": {"event": "` + event + `"}}`
+		}
+		body, q := "", r.URL.Query()
+		switch {
+		case q.Get("marker") != "":
+			body = `{"segments": [], "hosts": [], "notifications": [], "vmoves": []}`
+		case r.URL.Path == "/v1/segments":
+			body = `{"segments": [{"id": 1, "uuid": "` + host + `", "name": "rack"}]}`
+		case r.URL.Path == "/v1/segments/"+host+"/hosts":
+			body = `{"hosts": [{"id": 1, "uuid": "` + host + `", "name": "cmp-01"}]}`
+		case r.URL.Path == "/v1/notifications" && status == "running" && q.Get("status") == status:
+			body = `{"notifications": [` + note(dead, "COMPUTE_HOST", "STOPPED", status) + `]}`
+		case r.URL.Path == "/v1/notifications" && q.Get("status") != "":
+			body = `{"notifications": []}`
+		case r.URL.Path == "/v1/notifications":
+			body = `{"notifications": [` + note(back, "COMPUTE_HOST", "STARTED", "finished") + "," + note(dead, "COMPUTE_HOST", "STOPPED", status) + `]}`
+		case r.URL.Path == "/v1/notifications/"+dead:
+			body = `{"notification": ` + note(dead, "COMPUTE_HOST", "STOPPED", status) + `}`
+		case r.URL.Path == "/v1/notifications/"+dead+"/vmoves":
+			body = `{"vmoves": [{"id": 3, "uuid": "` + back + `", "instance_name": "vm-6", "status": "` + map[string]string{"running": "ongoing", "finished": "succeeded"}[status] + `"}]}`
+		case r.URL.Path == "/v1/ext/recoveries/"+dead:
+			body = `{"recovery": {"notification_uuid": "` + dead + `", "status": "` + status + `", "timeline": [], "unit": {"step": "move"` +
+				map[string]string{"finished": `, "ended_at": "2026-01-02T03:04:05.000000"`}[status] + `}}}`
+		case r.URL.Path == "/v1/ext/engines":
+			body = `{"engines": [{"name": "e-1", "state": "silent"}]}`
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = io.WriteString(w, body)
+	}))
+	defer api.Close()
+	for _, tt := range []struct{ status, args, want, warns string }{
+		{"finished", "vmove list cmp-01", "vm-6", ""},
+		{"finished", "recovery show cmp-01", "COMPUTE_HOST STOPPED of cmp-01", ""},
+		{"running", "vmove list cmp-01", "vm-6", "no engine is running"},
+		{"running", "recovery show cmp-01", "COMPUTE_HOST STOPPED of cmp-01", "no engine is running"},
+		{"running", "recovery list", dead, "no engine is running"},
+		{"running", "recovery explain cmp-01", "It waits for an engine: none is running; then for 1 of 1 instances", ""},
+		{"running", "recovery explain cmp-01", "ends: nothing goes on before somebody starts one: salvor engine", ""},
+	} {
+		status = tt.status
+		code, stdout, stderr := command(t, []string{"SALVOR_URL=" + api.URL}, strings.Fields(tt.args)...)
+		if code != 0 || !strings.Contains(stdout, tt.want) || !strings.Contains(stderr, tt.warns) || tt.warns == "" && stderr != "" {
+			t.Errorf("%s: %d\n%s%s", tt.args, code, stdout, stderr)
+		}
+	}
+}

@@ -147,8 +147,20 @@ func hostNames(ctx context.Context, api *client.Client) (map[string]string, erro
 var openStatuses = []string{string(ha.StatusNew), string(ha.StatusRunning), string(ha.StatusError)}
 
 // notificationOf finds a notification by its uuid, or by the name of its host: the only one that is not done with, else the
-// latest.
+// latest that reported a failure: that the host is back says nothing of what was done.
 func notificationOf(ctx context.Context, api *client.Client, arg string) (string, error) {
+	return notificationFor(ctx, api, arg, url.Values{})
+}
+
+// withMovesOf is notificationOf for what only a host's notification has.
+func withMovesOf(ctx context.Context, api *client.Client, arg string) (string, error) {
+	return notificationFor(ctx, api, arg, url.Values{"type": {string(ha.TypeComputeHost)}})
+}
+
+// passedOver is how many reports are looked through for one of a failure.
+const passedOver = 50
+
+func notificationFor(ctx context.Context, api *client.Client, arg string, filters url.Values) (string, error) {
 	if id, ok := ha.CanonicalUUID(arg); ok {
 		return id, nil
 	}
@@ -161,15 +173,21 @@ func notificationOf(ctx context.Context, api *client.Client, arg string) (string
 		return "", err
 	}
 	var open []wire.Notification
+	filters.Set("source_host_uuid", h.UUID)
 	for _, status := range openStatuses {
-		if err := collect(ctx, api, url.Values{"source_host_uuid": {h.UUID}, "status": {status}}, 10, &open); err != nil {
+		filters.Set("status", status)
+		if err := collect(ctx, api, filters, 10, &open); err != nil {
 			return "", err
 		}
 	}
 	if len(open) == 0 {
-		if err := collect(ctx, api, url.Values{"source_host_uuid": {h.UUID}}, 1, &open); err != nil {
+		filters.Del("status")
+		if err := collect(ctx, api, filters, passedOver, &open); err != nil {
 			return "", err
 		}
+		failure := func(n wire.Notification) bool { return n.Payload[ha.KeyEvent] != ha.EventStarted }
+		i := max(0, slices.IndexFunc(open, failure))
+		open = open[min(i, len(open)):min(i+1, len(open))]
 	}
 	switch len(open) {
 	case 0:
@@ -291,7 +309,7 @@ func notificationNames(ctx context.Context, api *client.Client, offer func(name,
 // movesOf are the instances of a notification, by whose names its moves go, too.
 func movesOf(notification string) func(context.Context, *client.Client, func(name, about string) error) error {
 	return func(ctx context.Context, api *client.Client, offer func(name, about string) error) error {
-		id, err := notificationOf(ctx, api, notification)
+		id, err := withMovesOf(ctx, api, notification)
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func notificationCommand(env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "notification", GroupID: groupOperate, Short: "Look at what monitors reported, or report yourself",
 		Long: `Looks at notifications, which are what monitors reported, and files them. One is named by its uuid or, where that
-is unambiguous, by its host.`,
+is unambiguous, by its host: the one that is not done with, else the latest that reported a failure.`,
 		Example: `  salvor notification list --status running
   salvor notification list --host cmp-01 --since 24h
   salvor notification watch cmp-01

@@ -23,7 +23,8 @@ func recoveryCommand(env Env) *cobra.Command {
 		Long: `Looks at the recovery of a notification, and gives orders to it. Who works on it acts on an order
 within seconds. Every order is kept in the recovery's history with the name of who gave it.
 
-NOTIFICATION is a notification's uuid or, where that is unambiguous, its host. The api is found, and the account taken, as
+NOTIFICATION is a notification's uuid or, where that is unambiguous, its host: the one that is not done with, else the
+latest that reported a failure. The api is found, and the account taken, as
 OpenStack's own clients do: by clouds.yaml (--os-cloud, OS_CLOUD), or by the variables OS_*.`,
 		Example: `  salvor recovery list
   salvor recovery watch cmp-01
@@ -54,6 +55,9 @@ OpenStack's own clients do: by clouds.yaml (--os-cloud, OS_CLOUD), or by the var
 				n, host, err := about(cmd.Context(), api, id)
 				if err != nil {
 					return err
+				}
+				if !ended(r) {
+					warnWithoutEngine(cmd, api)
 				}
 				return conn.print(cmd, r, func() string { return describe(r, n, host) })
 			}),
@@ -104,7 +108,7 @@ func listRecoveries(conn *connection) *cobra.Command {
 			return err
 		}
 		l := conn.list(cmd, "notification_uuid", "type", "source_host_uuid=host", "status", "created_at=since", "message")
-		more, seen := false, map[string]bool{} // one that changes meanwhile is shown once
+		more, open, seen := false, false, map[string]bool{} // one that changes meanwhile is shown once
 		for _, s := range wanted {
 			filters.Set("status", s)
 			if p.limit > 0 && !p.all {
@@ -121,7 +125,7 @@ func listRecoveries(conn *connection) *cobra.Command {
 					}
 					fresh = append(fresh, n)
 					if slices.Contains(openStatuses, s) { // few; those that ended do not change
-						seen[n.NotificationUUID] = true
+						seen[n.NotificationUUID], open = true, true
 					}
 				}
 				return l.add(aboutHosts(fresh, names))
@@ -132,6 +136,9 @@ func listRecoveries(conn *connection) *cobra.Command {
 			more = more || further
 		}
 		p.tellMore(cmd, more, "")
+		if open {
+			warnWithoutEngine(cmd, api)
+		}
 		return l.end()
 	})
 	return cmd

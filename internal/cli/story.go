@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"slices"
@@ -48,6 +49,9 @@ now, and who or what ends that. All of it is read from salvor's rows: nothing is
 			}
 			slices.Reverse(moves) // in the order in which they were chosen
 			s := storyOf(r, n, host, moves)
+			if !ended(r) && noEngine(cmd.Context(), api) {
+				s.Now = s.Now.withoutEngine()
+			}
 			return conn.print(cmd, s, s.text)
 		}),
 	}
@@ -101,7 +105,7 @@ var questions = map[ha.Gate]string{
 }
 
 func storyOf(r wire.Recovery, n wire.Notification, host string, moves []wire.VMove) story {
-	s := story{NotificationUUID: r.NotificationUUID, Status: r.Status, Message: r.Message, Instances: moves, Now: waitingFor(r, host, moves), ordered: "ORDERED FOR THE HOST"}
+	s := story{NotificationUUID: r.NotificationUUID, Status: r.Status, Message: r.Message, Instances: moves, Now: waitingFor(r, n, host, moves), ordered: "ORDERED FOR THE HOST"}
 	if n.Type == string(ha.TypeVM) {
 		s.ordered = "ORDERED FOR THE INSTANCE"
 	}
@@ -144,11 +148,37 @@ func storyOf(r wire.Recovery, n wire.Notification, host string, moves []wire.VMo
 // everythingPaused begins the reason of a recovery that waits for the end of a pause of everything, not of its segment's (internal/plan).
 const everythingPaused = "all recoveries are paused"
 
+// withoutEngine says that an engine must come first.
+func (w waiting) withoutEngine() waiting {
+	why := "an engine: none is running"
+	if w.For != nil {
+		why += "; then for " + *w.For
+	}
+	return waiting{For: &why, Ends: append([]string{"nothing goes on before somebody starts one: salvor engine, or salvor serve"}, w.Ends...)}
+}
+
+// noEngine reports whether no engine lives. Where that cannot be asked, or may not, it is not said.
+func noEngine(ctx context.Context, api *client.Client) bool {
+	engines, err := api.Engines(ctx)
+	return err == nil && !slices.ContainsFunc(engines, func(e wire.Engine) bool { return e.State == "alive" })
+}
+
+// warnWithoutEngine tells of what is not done with that nothing goes on.
+func warnWithoutEngine(cmd *cobra.Command, api *client.Client) {
+	if noEngine(cmd.Context(), api) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "no engine is running: nothing goes on before somebody starts one: salvor engine, or salvor serve")
+	}
+}
+
+func stillOpen(m wire.VMove) bool {
+	return m.Status == string(ha.MovePending) || m.Status == string(ha.MoveOngoing)
+}
+
 // unlockRefused is in the message of a move whose instance is still locked by salvor (internal/plan).
 const unlockRefused = "Nova refuses to unlock it"
 
 // waitingFor says what a recovery waits for and what ends that, as the command that is typed where it is an operator.
-func waitingFor(r wire.Recovery, host string, moves []wire.VMove) waiting {
+func waitingFor(r wire.Recovery, n wire.Notification, host string, moves []wire.VMove) waiting {
 	id := r.NotificationUUID
 	release := "salvor recovery release " + id + " --reason WHY"
 	retry := "salvor recovery retry " + id
@@ -184,7 +214,11 @@ func waitingFor(r wire.Recovery, host string, moves []wire.VMove) waiting {
 		case ha.GateRate:
 			return wait(why, "by itself, within a minute", "an operator: "+release)
 		case ha.GateProof:
-			return wait(why, "by itself, when the host has been silent for long enough, or is seen off",
+			itself := "by itself, when the host has been silent for long enough, or is seen off"
+			if !ha.Payload(n.Payload).Normal() { // the monitor was not sure itself
+				itself = "by itself, when fencing sees the host off, once Nova does not hear it: of a report that is not sure (host_status is not NORMAL) silence is no proof"
+			}
+			return wait(why, itself,
 				"an operator who has seen that it is off: salvor host confirm-off "+host+" --reason WHY", "an operator who wants none of it: salvor recovery cancel "+id)
 		case ha.GateHeard:
 			return wait(why, "by itself, when Nova has not heard the host for long enough: power it off", "an operator who knows better: "+release,
@@ -200,7 +234,7 @@ func waitingFor(r wire.Recovery, host string, moves []wire.VMove) waiting {
 	}
 	open, locked, why := 0, 0, ""
 	for _, m := range moves {
-		if m.Status != string(ha.MovePending) && m.Status != string(ha.MoveOngoing) {
+		if !stillOpen(m) {
 			continue
 		}
 		if open++; m.Message == nil {

@@ -30,6 +30,7 @@ func TestStorySaysWhatEndsTheWait(t *testing.T) {
 		{"brake", held(ha.GateBrake, "3 of 4 hosts of the segment are down"), nil, "gate brake: 3 of 4", "salvor recovery release " + storyID},
 		{"rate", held(ha.GateRate, "10 host recoveries"), nil, "10 host recoveries", "within a minute"},
 		{"proof", held(ha.GateProof, "cmp-01 could not be fenced"), nil, "could not be fenced", "salvor host confirm-off cmp-01"},
+		{"proof of a report that is not sure", held(ha.GateProof, "cmp-01 could not be fenced"), nil, "could not be fenced", "silence is no proof"},
 		{"heartbeat", held(ha.GateHeartbeat, "heard"), nil, "heard", "a release does not end this"},
 		{"nova", held(ha.GateNova, "Nova does not answer"), nil, "does not answer", "by itself"},
 		{"pause", held(ha.GateSegment, "paused by ann"), nil, "paused by ann", "salvor resume SEGMENT (salvor pause --list shows what is)"},
@@ -46,7 +47,7 @@ func TestStorySaysWhatEndsTheWait(t *testing.T) {
 		{"failed, imported", unit("failed", nil), nil, "", "report it again: salvor notification create"},
 		{"finished", unit("finished", &wire.Unit{EndedAt: at}), nil, "", ""},
 	} {
-		w := waitingFor(tt.r, "cmp-01", tt.moves)
+		w := waitingFor(tt.r, wire.Notification{Payload: map[string]string{"host_status": "UNKNOWN"}}, "cmp-01", tt.moves)
 		waits := ""
 		if w.For != nil {
 			waits = *w.For

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"net/url"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,7 @@ func vmoveCommand(env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "vmove", GroupID: groupOperate, Short: "Look at what became of each instance of a dead host",
 		Long: `Looks at the moves of a host's notification: one for each instance. The notification is named by its uuid or, where
-that is unambiguous, by its host.`,
+that is unambiguous, by its host: then it is the one that is not done with, else the latest that reported it dead.`,
 		Example: `  salvor vmove list cmp-01
   salvor vmove list NOTIFICATION --status failed
   salvor vmove show cmp-01 INSTANCE`,
@@ -31,7 +32,7 @@ that is unambiguous, by its host.`,
 			return conn.completeNames(notificationNames, 1)(cmd, args, begin)
 		},
 		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
-			id, err := notificationOf(cmd.Context(), api, args[0])
+			id, err := withMovesOf(cmd.Context(), api, args[0])
 			if err != nil {
 				return err
 			}
@@ -70,19 +71,23 @@ func listVMoves(conn *connection) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		id, err := notificationOf(cmd.Context(), api, args[0])
+		id, err := withMovesOf(cmd.Context(), api, args[0])
 		if err != nil {
 			return err
 		}
-		l, last := conn.list(cmd, "uuid", "instance_name=instance", "source_host", "dest_host", "status", "start_time", "end_time", "message"), ""
+		l, last, open := conn.list(cmd, "uuid", "instance_name=instance", "source_host", "dest_host", "status", "start_time", "end_time", "message"), "", false
 		more, err := api.EachVMove(cmd.Context(), id, q, func(page []wire.VMove) error {
 			last = page[len(page)-1].UUID
+			open = open || slices.ContainsFunc(page, stillOpen)
 			return l.add(rowsOf(page))
 		})
 		if err != nil {
 			return err
 		}
 		p.tellMore(cmd, more, last)
+		if open {
+			warnWithoutEngine(cmd, api)
+		}
 		return l.end()
 	})
 	return cmd

@@ -88,6 +88,20 @@ func TestFenceNotWhileHeard(t *testing.T) {
 	})
 }
 
+// What the proof waits for is kept anew when it changes, and not with each number: a host is heard no more, and fencing comes to nothing.
+func TestFenceAnswersAreKept(t *testing.T) {
+	w := unsure(t)
+	w.live(failedHost)
+	w.die(failedHost)
+	w.dark = "bmc: no answer"
+	w.run(30 * time.Minute)
+	for _, has := range []string{"Nova still hears compute-1", "fencing compute-1", "compute-1 could not be fenced"} {
+		if n := w.wrote(ha.EntryGate, has); n != 1 {
+			t.Errorf("%q is kept %d times\n%s", has, n, w.story())
+		}
+	}
+}
+
 // A slow Nova does not keep a host from being fenced, unless so slow that the host may be back by the time it has answered.
 func TestFenceBySlowNova(t *testing.T) {
 	for _, slow := range []time.Duration{4 * time.Second, 12 * time.Second} {

@@ -3,7 +3,9 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/salvor-ha/salvor/internal/ha"
 )
@@ -104,14 +106,28 @@ func (t *turn) keep(a answer) {
 	t.change(ha.Write{Entry: ha.Entry{Kind: ha.EntryGate, Task: string(a.gate), Text: a.text}})
 }
 
-// hold says at which gate the unit waits and why; the answer is journaled when it is a new one.
+// hold says at which gate the unit waits and why; the answer is journaled when it is a new one. At the proof it is one, too, when fencing
+// takes over from waiting for silence, or comes to nothing: only its numbers make no new one, nor what a method saw.
 func (t *turn) hold(g ha.Gate, why string) {
 	if t.rec.HeldAt != g {
 		t.rec.HeldSince = ptr(t.Now)
+	}
+	if t.rec.HeldAt != g || g == ha.GateProof && firstWords(t.rec.HeldWhy) != firstWords(why) {
 		t.keep(answer{gate: g, text: why})
 	}
 	t.rec.HeldAt, t.rec.HeldWhy = g, why
 	t.say("waiting at gate %s: %s", g, why)
+}
+
+// firstWords are those by which the answers of the proof differ.
+func firstWords(why string) string {
+	before, _, _ := strings.Cut(why, ":")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, before)
 }
 
 func (t *turn) unhold() {

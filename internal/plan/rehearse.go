@@ -132,6 +132,11 @@ func (t *turn) rehearseNotes(self ha.Peer, note func(rule, fix, format string, a
 	case self.OpenIncident:
 		note(ha.FindingOpen, "salvor recovery show "+h, "a recovery of %s is open: another report of its death is a duplicate (409)", h)
 	case self.Claimed:
+		if sign := t.returning(svc); sign != "" {
+			note(ha.FindingNotReturned, first+"salvor tries on to take that back; if it stays so, restart nova-compute there, which cleans up what was moved away, and look at what runs there: virsh list",
+				"%s is back since its recovery (%s), and salvor still holds it forced down: as long as Nova refuses to end that, old copies of what was moved may run there", h, sign)
+			break
+		}
 		note(ha.FindingNotReturned, first+"start it again; salvor recovery show "+h+" tells what was moved", "%s has not returned since its recovery: salvor holds it forced down", h)
 	case known && !svc.Up:
 		note(ha.FindingUnreported, "see whether it is dead, and whether its monitors run; salvor host confirm-off "+h+" --reason WHY has it recovered",
@@ -144,6 +149,20 @@ func (t *turn) rehearseNotes(self ha.Peer, note func(rule, fix, format string, a
 	case !t.Fencing:
 		note(ha.FindingFencing, "[salvor] fencing_file", "nothing can fence %s: a report of its death that is not sure (host_status UNKNOWN) would be ignored", h)
 	}
+}
+
+// returning is the sign that a host which is still forced down by its recovery is back, "" when there is none: that of its take-back, or
+// that Nova has heard it since, and still did lately by Nova's own clock. A take-back wants more of that before it acts; people look now.
+func (t *turn) returning(svc ha.Service) string {
+	forced, _ := t.claim(t.Unit.HostUUID, ha.WhatForcedDown, ha.ReasonRecovery)
+	if back, sign := t.isBack(forced, forced); back {
+		return sign
+	}
+	late := func(s ha.Service) bool { return s.UpdatedAt.Sub(svc.UpdatedAt) >= t.silence() }
+	if !forced.Seen.IsZero() && svc.UpdatedAt.After(forced.Seen) && !slices.ContainsFunc(t.Facts.Services.Value, late) {
+		return "Nova hears it"
+	}
+	return ""
 }
 
 // namesake is the only compute service in Nova whose name is the host's but for case or domain, "" when there is none.

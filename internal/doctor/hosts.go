@@ -77,7 +77,7 @@ func (f *facts) judgeHosts(p Patient) []Check {
 	}
 	computes := f.computes()
 	var out []Check
-	var down, forced, disabled, ours, kept, gone []string
+	var down, forced, disabled, ours, operators, recovered, kept, gone []string
 	good := 0
 	for _, h := range f.hosts.value {
 		svc, known := computes[h.Name]
@@ -86,7 +86,14 @@ func (f *facts) judgeHosts(p Patient) []Check {
 			out = append(out, unknownHost(h, f.segmentName(h.SegmentUUID), computes))
 			continue
 		case h.OnMaintenance:
-			kept = append(kept, h.Name)
+			switch operator, sure := f.byOperator(h); {
+			case !sure:
+				kept = append(kept, h.Name)
+			case operator:
+				operators = append(operators, h.Name)
+			default:
+				recovered = append(recovered, h.Name)
+			}
 		case svc.ForcedDown:
 			forced = append(forced, h.Name)
 		case !svc.Up:
@@ -117,12 +124,25 @@ func (f *facts) judgeHosts(p Patient) []Check {
 		"forced down in Nova by salvor, and deleted from salvor since: it looks each minute whether they are back, and takes that back then")
 	add("disabled", disabled, "openstack compute service set --enable HOST nova-compute", "disabled in Nova: they take no instances")
 	add("disabled by salvor", ours, lookAtStorage("HOST"), "disabled in Nova by salvor, for their storage: they take no instances until their episodes are cleared")
-	add("on maintenance", kept, "look at the host; when it is over: salvor host update HOST --on-maintenance=false",
-		"on maintenance, by a recovery, or by an operator (then reports of them are refused, and nobody recovers them)")
+	over := "look at the host; when it is over: salvor host update HOST --on-maintenance=false"
+	add("on maintenance", operators, over, "on maintenance, by an operator or by Masakari before an import: reports of them are refused, and nobody recovers them")
+	add("recovered", recovered, over, "on maintenance by salvor, by a recovery or a failure of their nova-compute: reports of them are taken, and they get no instances while they are disabled in Nova")
+	add("on maintenance, in a segment that was not looked over", kept, over, "on maintenance, by a recovery, or by an operator (then reports of them are refused, and nobody recovers them)")
 	if good > 0 {
 		out = append(out, subject{CheckHosts, ""}.ok("%d of %d are up, under the names that Nova has", good, len(f.hosts.value)))
 	}
 	return out
+}
+
+// byOperator reports whether it is an operator who has put the host on maintenance, and whether that is known: of a disabled segment, or
+// one that could not be looked over, it is not.
+func (f *facts) byOperator(h ha.Host) (operator, sure bool) {
+	for _, p := range f.outlooks[h.SegmentUUID].value.Peers {
+		if p.UUID == h.UUID {
+			return p.Operator, true
+		}
+	}
+	return false, false
 }
 
 // bySalvor reports whether salvor itself disabled the service, for the host's storage: whoever enables it has Nova schedule onto a disk that failed.

@@ -181,7 +181,15 @@ func TestRules(t *testing.T) {
 		{"disabled by salvor", func(f *facts, _ *Patient) {
 			f.services.value[2].Enabled, f.services.value[2].DisabledReason = false, "salvor: the host's storage failed"
 		}, warn, CheckHosts, "disabled in Nova by salvor", "salvor host health HOST"},
-		{"on maintenance", func(f *facts, _ *Patient) { f.hosts.value[0].OnMaintenance = true }, warn, CheckHosts, "on maintenance", "--on-maintenance=false"},
+		{"on maintenance by an operator", func(f *facts, _ *Patient) {
+			f.hosts.value[0].OnMaintenance, f.outlooks["s"].value.Peers[0].Operator, f.hosts.value[1].OnMaintenance = true, true, true
+		}, warn, CheckHosts, "reports of them are refused, and nobody recovers them: cmp-01", "--on-maintenance=false"},
+		{"on maintenance by a recovery", func(f *facts, _ *Patient) {
+			f.hosts.value[0].OnMaintenance, f.outlooks["s"].value.Peers[0].Operator, f.hosts.value[1].OnMaintenance = true, true, true
+		}, warn, CheckHosts, "disabled in Nova: cmp-02", "--on-maintenance=false"},
+		{"on maintenance, in a segment that is not looked over", func(f *facts, _ *Patient) {
+			f.hosts.value[0].OnMaintenance, f.segments.value[0].Enabled, f.outlooks = true, false, nil
+		}, warn, CheckHosts, "by a recovery, or by an operator (then reports of them are refused, and nobody recovers them): cmp-01", "--on-maintenance=false"},
 		{"full name", func(f *facts, _ *Patient) { f.hosts.value[0].Name = "cmp-01.example.com" }, fail, CheckHosts, "Nova has cmp-01:", "--name cmp-01,"},
 		{"short name", func(f *facts, _ *Patient) { f.services.value[2].Host = "cmp-01.example.com" }, fail, CheckHosts, "Nova has cmp-01.example.com", "--name cmp-01.example.com"},
 		{"case", func(f *facts, _ *Patient) { f.hosts.value[0].Name = "CMP-01" }, fail, CheckHosts, "Nova has cmp-01", "--name cmp-01"},

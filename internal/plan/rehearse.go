@@ -133,7 +133,11 @@ func (t *turn) rehearseNotes(self ha.Peer, note func(rule, fix, format string, a
 		note(ha.FindingOpen, "salvor recovery show "+h, "a recovery of %s is open: another report of its death is a duplicate (409)", h)
 	case self.Claimed:
 		if sign := t.returning(svc); sign != "" {
-			note(ha.FindingNotReturned, first+"salvor tries on to take that back; if it stays so, restart nova-compute there, which cleans up what was moved away, and look at what runs there: virsh list",
+			until := "salvor takes that back, and tries on while Nova refuses"
+			if sign == heardAgain {
+				until = fmt.Sprintf("salvor takes that back once it was heard for %s, or is reported STARTED", t.Rules.HealthyDelay)
+			}
+			note(ha.FindingNotReturned, first+until+"; if it stays so, restart nova-compute there, which cleans up what was moved away, and look at what runs there: virsh list",
 				"%s is back since its recovery (%s), and salvor still holds it forced down: as long as Nova refuses to end that, old copies of what was moved may run there", h, sign)
 			break
 		}
@@ -160,10 +164,12 @@ func (t *turn) returning(svc ha.Service) string {
 	}
 	late := func(s ha.Service) bool { return s.UpdatedAt.Sub(svc.UpdatedAt) >= t.silence() }
 	if !forced.Seen.IsZero() && svc.UpdatedAt.After(forced.Seen) && !slices.ContainsFunc(t.Facts.Services.Value, late) {
-		return "Nova hears it"
+		return heardAgain
 	}
 	return ""
 }
+
+const heardAgain = "Nova hears it"
 
 // namesake is the only compute service in Nova whose name is the host's but for case or domain, "" when there is none.
 func (t *turn) namesake() string {

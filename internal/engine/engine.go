@@ -183,7 +183,7 @@ func (c candidate) takeover(by string) string {
 	if c.dead == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s took over from %s, which was silent for %.1f s", by, c.dead, c.still.Seconds())
+	return fmt.Sprintf("%s took over from %s, which it had seen silent for %.1f s", by, c.dead, c.still.Seconds())
 }
 
 // look finds what could be claimed and claims what it should: fresh notifications, units whose owner is dead, units whose next

@@ -29,7 +29,7 @@ func TestTakeoverIsTold(t *testing.T) {
 				told = append(told, e.Text)
 			}
 		}
-		want := regexp.MustCompile(`^engine-\d+ took over from ` + regexp.QuoteMeta(dead) + `, which was silent for [5-8]\.\d s$`)
+		want := regexp.MustCompile(`^engine-\d+ took over from ` + regexp.QuoteMeta(dead) + `, which it had seen silent for [5-8]\.\d s$`)
 		if dead == "" || len(told) != 1 || !want.MatchString(told[0]) {
 			t.Errorf("%q died, and the history says %q", dead, told)
 		}

@@ -331,7 +331,7 @@ func (t *turn) sayWaiting() {
 	if t.rec.HeldAt != "" {
 		return
 	}
-	var reasons, locked []string
+	var reasons, locked, deaf []string
 	refused := ""
 	for _, m := range t.moves {
 		if m.Stage == ha.StageDone {
@@ -340,6 +340,10 @@ func (t *turn) sayWaiting() {
 		why := text(m.Message)
 		if _, answer, is := strings.Cut(why, refusesUnlock); is {
 			locked, refused = append(locked, m.InstanceUUID), answer
+			continue
+		}
+		if why == "" && t.Memory.Tries[m.InstanceUUID] > 1 {
+			deaf = append(deaf, m.InstanceUUID)
 			continue
 		}
 		if why == "" {
@@ -352,6 +356,9 @@ func (t *turn) sayWaiting() {
 	}
 	if len(locked) > 0 {
 		reasons = append(reasons, "Nova refuses to unlock "+some(locked)+", locked by this recovery"+refused)
+	}
+	if len(deaf) > 0 {
+		reasons = append(reasons, "waiting: Nova does not take what it is asked for "+some(deaf)+", or does not answer: it is tried on, and salvor recovery show has its answers")
 	}
 	t.say("%s", strings.Join(reasons, "; "))
 }

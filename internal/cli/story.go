@@ -74,6 +74,7 @@ type story struct {
 	Orders           []told       `json:"orders"` // operators'
 
 	ordered string // the title of Changed
+	host    string // whose recovery has ended: what is left of it in Nova is no part of this story
 }
 
 // waiting is what a recovery waits for.
@@ -108,6 +109,9 @@ func storyOf(r wire.Recovery, n wire.Notification, host string, moves []wire.VMo
 	s := story{NotificationUUID: r.NotificationUUID, Status: r.Status, Message: r.Message, Instances: moves, Now: waitingFor(r, n, host, moves), ordered: "ORDERED FOR THE HOST"}
 	if n.Type == string(ha.TypeVM) {
 		s.ordered = "ORDERED FOR THE INSTANCE"
+	}
+	if n.Type == string(ha.TypeComputeHost) && ended(r) {
+		s.host = host
 	}
 	s.Reported = fmt.Sprintf("%s %s of %s", n.Type, n.Payload[ha.KeyEvent], host)
 	for _, key := range []string{ha.KeyHostStatus, "cluster_status", "process_name", "instance_uuid", "vir_domain_event", ha.KeyConfirmedBy} {
@@ -319,5 +323,8 @@ func (s story) text() string {
 	section("REMARKS ON INSTANCES", s.Remarks, func(l told) string { return *l.Instance + ": " + l.Text })
 	section("ALARMS", s.Alarms, plain)
 	section("ORDERS OF OPERATORS", s.Orders, plain)
+	if s.host != "" {
+		fmt.Fprintf(&b, "\nHow the host stands now, and what salvor still holds of it in Nova: salvor coverage --host %s\n", printable(s.host))
+	}
 	return b.String()
 }

@@ -112,6 +112,11 @@ func TestStoryIsTold(t *testing.T) {
 	if strings.Contains(got, "\x1b") {
 		t.Error("a terminal would obey it")
 	}
+	const now = "salvor coverage --host cmp-01"
+	r.Status, r.Unit.EndedAt = "finished", &wire.Timestamp{}
+	if strings.Contains(got, now) || !strings.Contains(storyOf(r, n, "cmp-01", nil).text(), now) {
+		t.Error("where the host's return is told is said of a recovery that has ended, and of no other")
+	}
 }
 
 // TestStoryOfAnInstance: what was ordered for an instance that was reported itself is told, and what came of it is not "nothing".

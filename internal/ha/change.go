@@ -78,8 +78,9 @@ type TouchSegment struct {
 }
 
 // GiveWay touches the host's row and finds no active host unit of it, else the commit fails with ErrSuperseded
-// (RECOVERY section 4: the host unit has precedence). In every commit of an intent by the other kinds, and of the last word
-// of a process's or an instance's report.
+// (RECOVERY section 4: the host unit has precedence); and with ErrStale where the unit was signalled since its owner loaded it.
+// In every commit of an intent by the other kinds, of the last word of a process's or an instance's report, and of a take-back that
+// drops a claim.
 type GiveWay struct{ HostUUID string }
 
 // Reserve claims a reserved host for this unit if it is reserved, not on maintenance and not another unit's, else the

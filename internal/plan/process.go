@@ -19,6 +19,7 @@ func Process(v View) Decision {
 	if !t.ended {
 		t.process()
 	}
+	t.leaveToTakeBack()
 	return t.decision()
 }
 
@@ -82,13 +83,7 @@ func (t *turn) processStopped() {
 		t.note.Status = ha.StatusRunning
 		t.rec.Step, t.rec.Attempt = ha.StepPrepare, t.rec.Attempt+1
 		t.rec.StartedAt = ptr(t.Now)
-		for _, c := range t.ownClaims() {
-			if c.Reason == ha.ReasonProcess { // it has failed anew: nothing of before says that it is back
-				t.dropClaim(c)
-				c.Since = t.Now
-				t.putClaim(c)
-			}
-		}
+		t.failedAnew()
 		t.claimMaintenance(ha.ReasonProcess)
 	}
 	svc, ok := t.seenService()

@@ -6,24 +6,50 @@ import (
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
-// Not every monitor reports that a process is back, and one that does may have done so before its host died. So where a host's take-back is
-// at work, after the host's death or return, or once an operator has ended its maintenance, a failure of nova-compute is over when Nova has
-// heard it for HealthyDelay (RECOVERY section 7: when the process is back).
+// Not every monitor reports that a process is back: Masakari's own never does. So what a failure of nova-compute claims has a take-back, too,
+// and the failure is over when Nova has heard it for HealthyDelay (RECOVERY section 7: when the process is back). Since a dead one is heard
+// for a minute, and one that is restarted again and again now and then, that is counted anew from each report.
+
+// leaveToTakeBack has the take-back of the host look for the return of a process whose failure has ended.
+func (t *turn) leaveToTakeBack() {
+	if t.ended && t.Unit.HostUnit == 0 && t.note.Payload.Stopped() && t.processClaims() {
+		t.change(ha.StartUnit{Kind: ha.UnitTakeBack, HostUUID: t.Unit.HostUUID, SegmentUUID: t.Unit.SegmentUUID},
+			ha.Signal{Key: ha.UnitTakeBack.Key(t.Unit.HostUUID)})
+	}
+}
+
+// failedAnew has a failure's claims begin now, as nothing of before says that the process is back; and tells the take-back, which may be about
+// to drop them, before it does.
+func (t *turn) failedAnew() {
+	t.giveWay()
+	t.change(ha.Signal{Key: ha.UnitTakeBack.Key(t.Unit.HostUUID)})
+	for _, c := range t.ownClaims() {
+		if c.Reason == ha.ReasonProcess {
+			t.dropClaim(c)
+			c.Since = t.Now
+			t.putClaim(c)
+		}
+	}
+}
 
 // processClaims reports whether a failure of nova-compute claims anything that is taken back here: of a deleted host that is told instead.
 func (t *turn) processClaims() bool {
 	return !t.Unit.HostDeleted && slices.ContainsFunc(t.ownClaims(), func(c ha.Claim) bool { return c.Reason == ha.ReasonProcess })
 }
 
+// keyEnabling: of when the claim is that the enabling under way ends.
+const keyEnabling = "enabling"
+
 // takeBackProcess drops the claims of a process that is back; it is enabled here if nothing else holds it disabled.
 func (t *turn) takeBackProcess(svc ha.Service) {
 	c, isDisabled := t.claim(t.Unit.HostUUID, ha.WhatDisabled, ha.ReasonProcess)
-	if isDisabled && t.Facts.Services.After(c.Since.Add(t.Rules.OrderInDoubt)) && (svc.Enabled || t.disabledByOther(svc)) {
+	sent := t.Rules.WaitService + t.Rules.OrderInDoubt // until then its unit may send the disable, or Nova carry it out
+	if isDisabled && t.Facts.Services.After(c.Since.Add(sent)) && (svc.Enabled || t.disabledByOther(svc)) {
 		t.dropClaim(c)
 		isDisabled = false
 	}
 	for _, o := range t.ownClaims() {
-		if at := o.Since.Add(t.Rules.HealthyDelay); o.Reason == ha.ReasonProcess && t.Now.Before(at) { // reported while Nova still heard it
+		if at := o.Since.Add(max(sent, t.Rules.HealthyDelay)); o.Reason == ha.ReasonProcess && t.Now.Before(at) { // reported while Nova still heard it
 			t.wakeAt(at)
 			return
 		}
@@ -32,7 +58,9 @@ func (t *turn) takeBackProcess(svc ha.Service) {
 		return
 	}
 	if isDisabled && !svc.Enabled && svc.DisabledReason == c.Detail {
-		t.act(t.enableAfterProcess(svc))
+		if t.act(t.enableAfterProcess(svc)) {
+			t.Memory.Since[keyEnabling] = c.Since
+		}
 		return
 	}
 	if isDisabled {

@@ -144,3 +144,111 @@ func TestProcessThatFailsAnew(t *testing.T) {
 	w.toEnd(10 * time.Minute)
 	w.acts("service compute-1 enable")
 }
+
+// A failure alone is over, too, when Nova has heard the process for long enough, counted from the last report: many monitors never say that.
+func TestProcessBackUnreported(t *testing.T) {
+	failed := func(t *testing.T) *world {
+		w := processReport(t, ha.EventStopped, ha.ProcessNovaCompute)
+		w.toEnd(time.Minute)
+		w.acts("service compute-1 disable")
+		begun := false
+		for _, c := range w.changes {
+			s, is := c.(ha.StartUnit)
+			begun = begun || is && s.Kind == ha.UnitTakeBack
+		}
+		if !begun {
+			t.Fatal("nobody looks for its return")
+		}
+		w.becomes(ha.UnitTakeBack)
+		return w
+	}
+	const enabled = "service compute-1 enable"
+	t.Run("it was started again at once", func(t *testing.T) {
+		w := failed(t)
+		w.toEnd(time.Hour)
+		w.acts("service compute-1 disable", enabled)
+		if at := w.when(enabled); at < 5*time.Minute || at > 7*time.Minute {
+			t.Errorf("enabled after %s", at)
+		}
+		if w.claims() != "" || w.unit.Host.OnMaintenance {
+			t.Errorf("claims %s, maintenance %v", w.claims(), w.unit.Host.OnMaintenance)
+		}
+	})
+	t.Run("it stays dead", func(t *testing.T) {
+		w := failed(t)
+		w.die(failedHost)
+		w.at(time.Minute, func() { w.notice(failedHost) })
+		w.run(3 * time.Hour)
+		w.acts("service compute-1 disable")
+	})
+	t.Run("it is reported anew each four minutes", func(t *testing.T) {
+		w := failed(t)
+		for i := range 10 {
+			w.comes(time.Duration(i)*4*time.Minute, func() {
+				for k := range w.unit.Claims {
+					w.unit.Claims[k].Since = w.now
+				}
+			})
+		}
+		w.run(40 * time.Minute)
+		w.acts("service compute-1 disable")
+	})
+	t.Run("it fails anew while it is enabled", func(t *testing.T) {
+		w := failed(t)
+		w.script = func(a ha.Act) *reply {
+			if *a.Enable {
+				return &reply{takes: true, answer: 10 * time.Second}
+			}
+			return nil
+		}
+		w.until("it is enabled", func() bool { return w.count(enabled) == 1 }, 10*time.Minute)
+		w.script = nil
+		for k := range w.unit.Claims { // its own unit has it disabled once more
+			w.unit.Claims[k].Since = w.now
+		}
+		svc := w.service(failedHost)
+		svc.Enabled, svc.DisabledReason = false, w.rules.ProcessReason
+		w.run(2 * time.Minute)
+		if w.claims() != "compute-1 disabled process enabled, compute-1 maintenance process false" || !w.unit.Host.OnMaintenance {
+			t.Errorf("claims %q, maintenance %v: nobody would take the second disable back", w.claims(), w.unit.Host.OnMaintenance)
+		}
+		w.toEnd(time.Hour)
+		if w.claims() != "" || !svc.Enabled {
+			t.Errorf("claims %q, %+v", w.claims(), svc)
+		}
+	})
+	t.Run("the disable is still on its way", func(t *testing.T) {
+		w := processReport(t, ha.EventStopped, ha.ProcessNovaCompute)
+		w.becomes(ha.UnitTakeBack)
+		w.stoppedBefore()
+		for k := range w.unit.Claims {
+			w.unit.Claims[k].Since = w.now
+		}
+		svc := w.service(failedHost)
+		svc.Enabled, svc.DisabledReason = true, ""
+		w.at(170*time.Second, func() { svc.Enabled, svc.DisabledReason = false, w.rules.ProcessReason })
+		w.toEnd(time.Hour)
+		w.acts(enabled)
+	})
+}
+
+// A host that came back long ago is not back by that from a failure of its nova-compute since: orders lie in its queue still.
+func TestProcessFailedOfAHostThatReturnedBefore(t *testing.T) {
+	w := newWorld(t, ha.UnitTakeBack)
+	w.stoppedBefore()
+	w.die(failedHost)
+	w.notice(failedHost)
+	before := born.Add(-24 * time.Hour)
+	w.unit.Host.StartedAt = &before
+	w.unit.Claims = append(w.unit.Claims, ha.Claim{HostUUID: w.unit.HostUUID, What: ha.WhatOrder, Reason: ha.ReasonRecovery, Detail: "i1", Prior: "7", Since: born})
+	w.run(10 * time.Minute)
+	if !ha.Claimed(w.unit.Claims, ha.WhatOrder) || w.wrote(ha.EntryAlarm, "is coming back") != 0 {
+		t.Errorf("claims %s\n%s", w.claims(), w.story())
+	}
+	w.live(failedHost)
+	w.toEnd(20 * time.Minute)
+	w.acts("service compute-1 enable")
+	if w.claims() != "" {
+		t.Errorf("claims %s", w.claims())
+	}
+}

@@ -24,10 +24,25 @@ func TakeBack(v View) Decision {
 	}
 	t.orphans()
 	t.takeBack()
-	if t.Unit.HostUnit == 0 && slices.ContainsFunc(t.changes, func(c ha.Change) bool { _, is := c.(ha.DropClaim); return is }) {
-		t.giveWay() // what Nova shows may be of before a claim that the host's unit has made since
-	}
+	t.guardDrops()
 	return t.decision()
+}
+
+// guardDrops has a claim be dropped by rows of now only: what Nova shows may be of before one that the host's unit has made since, or its
+// process's unit has made anew. The latter is told.
+func (t *turn) guardDrops() {
+	var dropped []ha.Reason
+	for _, c := range t.changes {
+		if d, is := c.(ha.DropClaim); is {
+			dropped = append(dropped, d.Reason)
+		}
+	}
+	if len(dropped) > 0 && t.Unit.HostUnit == 0 {
+		t.giveWay()
+	}
+	if slices.Contains(dropped, ha.ReasonProcess) {
+		t.change(ha.Signal{Key: ha.UnitProcess.Key(t.Unit.HostUUID)})
+	}
 }
 
 func (t *turn) takeBack() {
@@ -167,6 +182,11 @@ func (t *turn) isBack(forced, disabled ha.Claim) (bool, string) {
 	if since.IsZero() {
 		since = disabled.Since
 	}
+	for _, c := range t.ownClaims() { // a failure of nova-compute since it returned last
+		if since.IsZero() && c.Reason == ha.ReasonProcess {
+			since = c.Since
+		}
+	}
 	switch at := t.Unit.Host.StartedAt; {
 	case at != nil && at.After(since):
 		return true, "reported STARTED"
@@ -231,10 +251,13 @@ func (t *turn) tookBack(o ha.Outcome) {
 		delete(t.Memory.Since, "taking back")
 	case class == "":
 		reason := ha.ReasonRecovery
-		c, have := t.claim(t.Unit.HostUUID, ha.WhatDisabled, reason)
-		if !have {
+		begun, ofProcess := t.Memory.Since[keyEnabling]
+		if ofProcess {
 			reason = ha.ReasonProcess
-			c, have = t.claim(t.Unit.HostUUID, ha.WhatDisabled, reason)
+		}
+		c, have := t.claim(t.Unit.HostUUID, ha.WhatDisabled, reason)
+		if ofProcess && have && c.Since.After(begun) { // it has failed anew meanwhile
+			break
 		}
 		if have {
 			t.dropClaim(c)
@@ -249,6 +272,7 @@ func (t *turn) tookBack(o ha.Outcome) {
 			t.oldCopies(o)
 		}
 	}
+	delete(t.Memory.Since, keyEnabling)
 	t.look(LookServices, "")
 	if nb, ok := t.Memory.NotBefore[o.Act.Key]; ok {
 		t.wakeAt(nb)

@@ -141,10 +141,15 @@ func (c *commit) guard(ctx context.Context, change ha.Change) error {
 			return err
 		}
 		unit, err := one[workRow](ctx, c.tx, "unit_key = ? AND ended = 0", ha.UnitHost.Key(ch.HostUUID))
-		if err == nil && unit != nil && unit.ID != c.row.ID {
+		switch {
+		case err != nil:
+			return err
+		case unit != nil && unit.ID != c.row.ID:
 			return ha.ErrSuperseded
+		case c.row.Signals > c.row.SeenSignals:
+			return ha.ErrStale
 		}
-		return err
+		return nil
 	case ha.Reserve:
 		if err := c.must(ctx, ha.ErrTaken, "UPDATE hosts SET reserved_for = ?, touch = touch + 1 WHERE uuid = ? AND deleted = 0 "+
 			"AND reserved = ? AND on_maintenance = ? AND reserved_for IN (0, ?)", c.row.ID, ch.HostUUID, true, false, c.row.ID); err != nil {

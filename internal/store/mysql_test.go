@@ -117,7 +117,7 @@ func TestSaidAfterTheRow(t *testing.T) {
 // TestAdmissionDecidesByARowItHolds: a host that is registered in the middle of a report about it is not decided on, since no other report
 // would wait for that decision.
 func TestAdmissionDecidesByARowItHolds(t *testing.T) {
-	b := newBench(t, mariadb.database(t), func(t *testing.T, c store.Config) *store.Store { return open(t, c) })
+	b := newBench(t, mariadb.database(t), open)
 	late := b.death()
 	late.Hostname = "late"
 	registered := 0

@@ -115,6 +115,9 @@ func (t *tx) guard(w *work, change ha.Change) error {
 		if o := t.active[ha.UnitHost.Key(c.HostUUID)]; o != nil && o != w {
 			return ha.ErrSuperseded
 		}
+		if w.Signal != w.seen {
+			return ha.ErrStale
+		}
 	case ha.Reserve:
 		h := t.hosts[c.HostUUID]
 		if h == nil || h.deletedAt != nil || !h.Reserved || h.OnMaintenance || (h.ReservedFor != 0 && h.ReservedFor != w.ID) {

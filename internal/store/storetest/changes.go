@@ -176,6 +176,15 @@ func giveWay(f *fixture) {
 	f.is(err, ha.ErrSuperseded)
 	f.commit(l, ha.GiveWay{HostUUID: h.UUID}) // it does not give way to itself
 	f.end(l, n, ha.StatusFinished)
+	_, err = f.Load(f.ctx, p)
+	f.must(err)
+	f.commit(p, ha.GiveWay{HostUUID: h.UUID})
+	o, _ := f.claim("o", f.admit(vm(h, 0, id())))
+	f.commit(o, ha.Signal{Key: ha.UnitProcess.Key(h.UUID)})
+	_, err = f.Commit(f.ctx, p, ha.GiveWay{HostUUID: h.UUID}) // what it was told of since it was loaded comes first
+	f.is(err, ha.ErrStale)
+	_, err = f.Load(f.ctx, p)
+	f.must(err)
 	f.commit(p, ha.GiveWay{HostUUID: h.UUID})
 }
 

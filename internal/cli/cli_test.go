@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -268,6 +270,33 @@ func TestAskOff(t *testing.T) {
 		if err := askOff(t.Context(), strings.NewReader(typed), &out, "cmp-01"); (err == nil) != fine || !strings.Contains(out.String(), "run twice") {
 			t.Errorf("%q: %v\n%s", typed, err, &out)
 		}
+	}
+}
+
+// TestSegmentsGoWithTheirHosts: which of them nothing recovers any more is said; the names are those of twenty at most.
+func TestSegmentsGoWithTheirHosts(t *testing.T) {
+	for count, want := range map[int]string{0: "removed\n", 1: "with its host cmp-01: nothing recovers these", 2: "with its 2 hosts cmp-01, cmp-02: nothing", 25: "with its 25 hosts cmp-01, "} {
+		api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var hosts []string
+			for i := range count {
+				hosts = append(hosts, fmt.Sprintf(`{"id": %d, "uuid": "%d", "name": "cmp-%02d"}`, i+1, i+1, i+1))
+			}
+			switch {
+			case r.Method == http.MethodDelete:
+				w.WriteHeader(http.StatusNoContent)
+			case r.URL.Query().Get("marker") != "":
+				_, _ = io.WriteString(w, `{"hosts": [], "segments": []}`)
+			case strings.HasSuffix(r.URL.Path, "/hosts"):
+				_, _ = io.WriteString(w, `{"hosts": [`+strings.Join(hosts, ", ")+`]}`)
+			default:
+				_, _ = io.WriteString(w, `{"segments": [{"id": 1, "uuid": "1", "name": "rack-4"}]}`)
+			}
+		}))
+		code, stdout, stderr := command(t, []string{"SALVOR_URL=" + api.URL}, "segment", "delete", "rack-4")
+		if code != 0 || !strings.Contains(stdout, want) || strings.Contains(stdout, "cmp-21") {
+			t.Errorf("%d hosts: exit code %d\n%s%s", count, code, stdout, stderr)
+		}
+		api.Close()
 	}
 }
 

@@ -225,7 +225,12 @@ If it still runs then, every one of them runs twice, on the same volumes. Power 
 
 // askOff wants the host's name typed before a word is given that starts its instances elsewhere.
 func askOff(ctx context.Context, in io.Reader, out io.Writer, host string) error {
-	fmt.Fprintf(out, "Is %s certainly off? If it still runs, every one of its instances will run twice, on the same volumes.\nType its name to go on: ", printable(host))
+	return askName(ctx, in, out, fmt.Sprintf("Is %s certainly off? If it still runs, every one of its instances will run twice, on the same volumes.", printable(host)), host)
+}
+
+// askName wants a name typed before what cannot be undone.
+func askName(ctx context.Context, in io.Reader, out io.Writer, text, name string) error {
+	fmt.Fprintf(out, "%s\nType its name to go on: ", text)
 	typed := make(chan string, 1)
 	go func() { // a terminal's read cannot be called off: it ends with the process
 		line, _ := bufio.NewReader(in).ReadString('\n')
@@ -235,8 +240,8 @@ func askOff(ctx context.Context, in io.Reader, out io.Writer, host string) error
 	case <-ctx.Done():
 		return ctx.Err()
 	case line := <-typed:
-		if line != host {
-			return errors.New("nothing was done: what was typed is not " + printable(host))
+		if line != name {
+			return errors.New("nothing was done: what was typed is not " + printable(name))
 		}
 		return nil
 	}

@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/salvor-ha/salvor/internal/client"
+	"github.com/salvor-ha/salvor/internal/demo"
 	"github.com/salvor-ha/salvor/internal/wire"
 )
 
@@ -175,23 +178,67 @@ its --storage-failure-action may be changed all the same.`,
 }
 
 func deleteSegment(conn *connection) *cobra.Command {
-	return &cobra.Command{
+	yes := false
+	cmd := &cobra.Command{
 		Use: "delete SEGMENT...", Args: cobra.MinimumNArgs(1), Short: "Remove segments, with their hosts", ValidArgsFunction: conn.completeNames(segmentNames, 0),
 		Long: `Removes segments and the hosts in them: nothing recovers these any more. One with a notification that is
-not done with is refused. The others are removed all the same.`,
+not done with is refused. The others are removed all the same. On a terminal you are asked once more for each that
+has hosts; a script is not.`,
 		RunE: conn.with(func(cmd *cobra.Command, api *client.Client, args []string) error {
 			return eachArgument(cmd, args, func(arg string) error {
 				s, err := segmentOf(cmd.Context(), api, arg)
-				if err == nil {
-					err = api.DeleteSegment(cmd.Context(), s.UUID)
+				if err != nil {
+					return err
 				}
-				if err == nil {
-					fmt.Fprintf(cmd.OutOrStdout(), "segment %s (%s) is removed\n", s.Name, s.UUID)
+				hosts, err := hostsIn(cmd.Context(), api, s)
+				if err != nil {
+					return err
 				}
-				return err
+				if hosts != "" && !yes && demo.Interactive(conn.env.Stdin, conn.env.Stdout) {
+					text := fmt.Sprintf("Segment %s goes with %s: nothing recovers these any more.", printable(s.Name), hosts)
+					if err := askName(cmd.Context(), conn.env.Stdin, cmd.OutOrStdout(), text, s.Name); err != nil {
+						return err
+					}
+				}
+				if err := api.DeleteSegment(cmd.Context(), s.UUID); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "segment %s (%s) is removed\n", printable(s.Name), s.UUID)
+				if hosts != "" {
+					fmt.Fprintf(cmd.OutOrStdout(), "with %s: nothing recovers these any more\n", hosts)
+				}
+				return nil
 			})
 		}),
 	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask, also on a terminal")
+	return cmd
+}
+
+// hostsNamed bounds how many hosts a sentence names.
+const hostsNamed = 20
+
+// hostsIn says how many hosts a segment has, and which; "" for none.
+func hostsIn(ctx context.Context, api *client.Client, s wire.Segment) (string, error) {
+	var names []string
+	count := 0
+	_, err := api.EachHost(ctx, s.UUID, client.Query{Sort: []string{"name:asc"}}, func(hosts []wire.Host) error {
+		for _, h := range hosts {
+			if count++; count <= hostsNamed {
+				names = append(names, printable(h.Name))
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil || count == 0:
+		return "", err
+	case count == 1:
+		return "its host " + names[0], nil
+	case count > hostsNamed:
+		names = append(names, "…")
+	}
+	return fmt.Sprintf("its %d hosts %s", count, strings.Join(names, ", ")), nil
 }
 
 // eachArgument does something with every argument, also behind a failure. The last failure decides the exit status; the

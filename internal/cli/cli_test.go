@@ -300,6 +300,20 @@ func TestSegmentsGoWithTheirHosts(t *testing.T) {
 	}
 }
 
+// TestYAMLIsReadByOlderReadersToo: Python's reads YAML 1.1, where no is false and 12:30 is 750.
+func TestYAMLIsReadByOlderReadersToo(t *testing.T) {
+	for _, word := range []string{"no", "Yes", "ON", "off", "y", "N", "=", "<<", "12:30", "1:02:03.5", "0123", "1e3", "true", "null", "~", "1_000"} {
+		if got, err := yamlOf(map[string]string{"name": word}); err != nil || string(got) != `name: "`+word+"\"\n" {
+			t.Errorf("%s: %s, %v", word, got, err)
+		}
+	}
+	for _, word := range []string{"none", "offer", "cmp-01", "12:75", "a=b", "10.0.0.1:80"} {
+		if got, err := yamlOf(map[string]string{"name": word}); err != nil || string(got) != "name: "+word+"\n" {
+			t.Errorf("%s: %s, %v", word, got, err)
+		}
+	}
+}
+
 // TestSimulatorOffersTheAPI: what the simulator prints listens on loopback only, at the port of its catalog, and clients find the api in its catalog.
 func TestSimulatorOffersTheAPI(t *testing.T) {
 	sim := start(t, "sim", "--listen", "127.0.0.1:0", "--hosts", "1", "--instances", "0", "--api", "http://127.0.0.1:1/v1")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -102,10 +103,16 @@ func yamlOf(v any) ([]byte, error) {
 	return b.Bytes(), enc.Close()
 }
 
+// older matches texts that YAML 1.1, as Python reads it, takes for a truth, a number by sixties or a word of its own, and YAML 1.2 for texts.
+var older = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|=|<<|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)$`)
+
 // plainStyle drops JSON's braces and quotes; what would read as something else is quoted again.
 func plainStyle(n *yaml.Node) {
 	if len(n.Content) > 0 || n.Kind == yaml.ScalarNode {
 		n.Style = 0
+	}
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && older.MatchString(n.Value) {
+		n.Style = yaml.DoubleQuotedStyle
 	}
 	for _, inner := range n.Content {
 		plainStyle(inner)

@@ -236,19 +236,13 @@ func (t *turn) endMaintenance(r ha.Reason) {
 // evacuation records right: tried again, and an alarm after ten minutes.
 func (t *turn) tookBack(o ha.Outcome) {
 	class := t.outcome(o)
-	began, ok := t.Memory.Since["taking back"]
-	if !ok {
-		began = t.Now
-		t.Memory.Since["taking back"] = began
-	}
 	switch {
 	case class == "" && o.Act.ForcedDown != nil:
 		if c, have := t.claim(t.Unit.HostUUID, ha.WhatForcedDown, ha.ReasonRecovery); have {
 			t.dropClaim(c)
 		}
 		t.dropStale()
-		t.rec.HeldWhy = ""
-		delete(t.Memory.Since, "taking back")
+		t.rec.HeldWhy, t.rec.HeldSince = "", nil
 	case class == "":
 		reason := ha.ReasonRecovery
 		begun, ofProcess := t.Memory.Since[keyEnabling]
@@ -268,7 +262,11 @@ func (t *turn) tookBack(o ha.Outcome) {
 		t.endMaintenance(reason)
 	case class == ha.ClassRefused:
 		t.rec.HeldWhy = refusal(o.Err)
-		if t.Now.Sub(began) > 10*time.Minute {
+		forced, _ := t.claim(t.Unit.HostUUID, ha.WhatForcedDown, ha.ReasonRecovery)
+		if t.rec.HeldSince == nil || t.rec.HeldSince.Before(forced.Since) { // in the row: a takeover counts on
+			t.rec.HeldSince = ptr(t.Now)
+		}
+		if t.Now.Sub(*t.rec.HeldSince) > 10*time.Minute {
 			t.oldCopies(o)
 		}
 	}

@@ -331,7 +331,12 @@ func TestTakeBackAlarmAfterTenMinutes(t *testing.T) {
 	if w.wrote(ha.EntryAlarm, "") != 0 {
 		t.Error("alarm before ten minutes")
 	}
-	w.run(30 * time.Minute)
+	w.takeover() // the next owner counts on
+	w.run(3 * time.Minute)
+	if w.wrote(ha.EntryAlarm, "old copies may run") != 1 {
+		t.Errorf("no alarm by twelve minutes\n%s", w.story())
+	}
+	w.run(27 * time.Minute)
 	if w.wrote(ha.EntryAlarm, "compute of compute-1 not restarted, old copies may run") != 1 || w.wrote(ha.EntryAlarm, "not cleaned up: i1") != 1 ||
 		w.wrote(ha.EntryAlarm, "i2") != 0 {
 		t.Errorf("want one alarm\n%s", w.story())

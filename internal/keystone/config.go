@@ -150,19 +150,48 @@ func (c Config) httpClient() (http.Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = settings
 	transport.MaxIdleConnsPerHost = 16
-	return http.Client{Transport: limited{transport}, Timeout: c.Timeout}, nil
+	return http.Client{Transport: guard{transport, c.Interface}, Timeout: c.Timeout}, nil
 }
 
 // maxAnswer bounds an answer; one with a large catalog has some 100 kB.
 const maxAnswer = 8 << 20
 
-// limited keeps what is no Keystone from filling the memory.
-type limited struct{ next http.RoundTripper }
+// errMoved is said instead of following a redirect: whom it names would get the account's password, or the caller's token, and be
+// believed what it says of that, in plain HTTP too.
+var errMoved = errors.New("which is not followed")
 
-func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := l.next.RoundTrip(r)
-	if resp != nil {
-		resp.Body = http.MaxBytesReader(nil, resp.Body, maxAnswer)
+// guard keeps what is no Keystone from filling the memory, and from sending a request elsewhere.
+type guard struct {
+	next    http.RoundTripper
+	catalog string // the interface of Keystone's at which tokens are validated; "": auth_url
+}
+
+func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := g.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
 	}
-	return resp, err
+	if resp.StatusCode > http.StatusMultipleChoices && resp.StatusCode < http.StatusBadRequest && resp.Header.Get("Location") != "" {
+		_ = resp.Body.Close()
+		return nil, g.moved(r, resp)
+	}
+	resp.Body = http.MaxBytesReader(nil, resp.Body, maxAnswer)
+	return resp, nil
+}
+
+// moved says where a redirect leads, and what to set. Its path and query are left out: they may repeat what was sent.
+func (g guard) moved(r *http.Request, resp *http.Response) error {
+	set := "[keystone_authtoken] auth_url"
+	if g.catalog != "" && r.Header.Get("X-Subject-Token") != "" {
+		set = "Keystone's " + g.catalog + " endpoint in the catalog"
+	}
+	to, err := resp.Location()
+	switch {
+	case err != nil:
+		return fmt.Errorf("it redirects (%d) to what is no URL, %w: check %s", resp.StatusCode, errMoved, set)
+	case to.Scheme == r.URL.Scheme && to.Host == r.URL.Host:
+		return fmt.Errorf("it redirects (%d) to another path there, %w: put the right path into %s", resp.StatusCode, errMoved, set)
+	default:
+		return fmt.Errorf("it redirects (%d) to %s://%s, %w: if that is your Keystone, let %s begin with that", resp.StatusCode, to.Scheme, to.Host, errMoved, set)
+	}
 }

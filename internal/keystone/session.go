@@ -140,14 +140,14 @@ func (s *session) validate(ctx context.Context, token string, allowExpired bool)
 }
 
 // passes reports whether an error is that of a moment: no answer came. What TLS refuses, such as a certificate of an unknown CA or of
-// another name, it refuses again; keystoneauth does not ask again either.
+// another name, it refuses again; keystoneauth does not ask again either. Nor is a redirect over in a moment.
 func passes(err error) bool {
 	var none *url.Error // net/http's own
 	var certificate *tls.CertificateVerificationError
 	var notTLS tls.RecordHeaderError
 	var alert *net.OpError
 	switch {
-	case !errors.As(err, &none), errors.As(err, &certificate), errors.As(err, &notTLS), errors.Is(err, http.ErrSchemeMismatch):
+	case !errors.As(err, &none), errors.As(err, &certificate), errors.As(err, &notTLS), errors.Is(err, http.ErrSchemeMismatch), errors.Is(err, errMoved):
 		return false
 	default: // alerts of TLS, theirs and ours, are operations by these names
 		return !errors.As(err, &alert) || alert.Op != "remote error" && alert.Op != "local error"

@@ -66,7 +66,7 @@ func listen(ctx context.Context, c *config.Config, address string) (net.Listener
 	}
 	l, err := openListener(ctx, address)
 	if err != nil {
-		return nil, "", err
+		return nil, "", fmt.Errorf("the api's address: %w (masakari_api_listen and masakari_api_listen_port, or --listen)", err)
 	}
 	u := scheme + "://" + l.Addr().String()
 	if conf != nil {

@@ -73,20 +73,24 @@ func TestCheckListens(t *testing.T) {
 	}
 }
 
-// TestMetricsListenIsTaken: the second process with one file says which option is in its way, and what to do.
-func TestMetricsListenIsTaken(t *testing.T) {
+// TestListenIsTaken: the second process with one file says which option is in its way, and what to do.
+func TestListenIsTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	code, _, stderr := command(t, nil, "serve", "--listen", l.Addr().String(), "--config-file", conf(t, ""))
+	if code != 1 || !strings.Contains(stderr, "cannot listen on "+l.Addr().String()) || !strings.Contains(stderr, "masakari_api_listen_port, or --listen") {
+		t.Errorf("of the api: %d %s", code, stderr)
+	}
 	dir := t.TempDir()
 	c := filepath.Join(dir, "masakari.conf")
 	text := "[DEFAULT]\nstate_path = " + dir + "\n[salvor]\nmetrics_listen = " + l.Addr().String() + "\n"
 	if err := os.WriteFile(c, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, _, stderr := command(t, nil, "serve", "--listen", "127.0.0.1:0", "--config-file", c)
+	code, _, stderr = command(t, nil, "serve", "--listen", "127.0.0.1:0", "--config-file", c)
 	if code != 1 || !strings.Contains(stderr, "[salvor] metrics_listen: cannot listen on "+l.Addr().String()) ||
 		!strings.Contains(stderr, "address already in use; each process") || !strings.Contains(stderr, "OS_SALVOR__METRICS_LISTEN=HOST:PORT") {
 		t.Errorf("%d %s", code, stderr)

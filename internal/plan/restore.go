@@ -45,8 +45,7 @@ func (t *turn) startArrived(m *ha.VMove, s ha.Server) bool {
 		t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
 		return false
 	}
-	moved := func(a ha.ServerAction) bool { return a.Action == "evacuate" || a.Action == "rebuild" } // it arrives as it was before
-	if stoppedByUser(slices.DeleteFunc(slices.Clone(actions.Value), moved)) {
+	if stoppedByUser(butMoves(actions.Value)) {
 		return t.leave(m, ha.MoveSucceeded, "moved; it is stopped, by a user")
 	}
 	return t.restoreBy(m, s, ha.Act{Kind: ha.ActStart})
@@ -151,6 +150,11 @@ func (t *turn) startedAgain(m *ha.VMove, returned time.Time) bool {
 		m.Message = ptr("host returned; started there")
 	}
 	return false
+}
+
+// butMoves are the actions that say how an instance was before it was moved: it arrives so.
+func butMoves(actions []ha.ServerAction) []ha.ServerAction {
+	return slices.DeleteFunc(slices.Clone(actions), func(a ha.ServerAction) bool { return a.Action == "evacuate" || a.Action == "rebuild" })
 }
 
 // stoppedByUser reports whether the latest word on an instance's power, newest first, is a stop that somebody asked for.

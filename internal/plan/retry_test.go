@@ -510,7 +510,7 @@ func TestRetryOverInItsFirstTurn(t *testing.T) {
 			func(w *world) { w.unit.Segment.Enabled = false }, ha.StatusIgnored},
 		"no fencing any more": {ha.UnitHost, ha.TypeComputeHost, ha.Payload{ha.KeyEvent: ha.EventStopped, ha.KeyHostStatus: "UNKNOWN"}, func(*world) {}, ha.StatusIgnored},
 		"the host died, of an instance": {ha.UnitInstance, ha.TypeVM, ha.Payload{ha.KeyEvent: "LIFECYCLE", ha.KeyVirDomainEvent: "STOPPED_FAILED", ha.KeyInstanceUUID: "i1"},
-			func(w *world) { w.unit.HostUnit = 7 }, ha.StatusIgnored},
+			func(w *world) { w.unit.HostUnit = 7; w.comes(10*time.Second, func() { w.unit.HostUnit = 0 }) }, ha.StatusIgnored},
 		"the host died, of a process": {ha.UnitProcess, ha.TypeProcess, ha.Payload{ha.KeyEvent: ha.EventStopped, ha.KeyProcessName: ha.ProcessNovaCompute},
 			func(w *world) { w.unit.HostUnit = 7 }, ha.StatusFinished},
 	} {

@@ -62,6 +62,12 @@ func (t *turn) vmStep() bool {
 		return false
 	case seen == unseen:
 		return false
+	case s.Host != t.Unit.Host.Name && t.rec.Step == stepHostGates && s.VMState == ha.VMStopped && s.TaskState == "":
+		passed := t.vmGates(s)
+		if passed {
+			t.rec.Step = stepHostStopped
+		}
+		return passed
 	case s.Host != t.Unit.Host.Name && (t.rec.Step != ha.StepGates || t.vmActedBefore()):
 		t.vmMoved(s)
 		return false
@@ -70,7 +76,7 @@ func (t *turn) vmStep() bool {
 		return false
 	}
 	switch t.rec.Step {
-	case stepHost, stepHostStopped:
+	case stepHostGates, stepHost, stepHostStopped:
 		return t.vmStayed()
 	case ha.StepGates:
 		return t.vmGates(s)
@@ -82,6 +88,8 @@ func (t *turn) vmStep() bool {
 		return t.vmConfirm(s)
 	}
 }
+
+const keyMissed = "no such instance"
 
 // vmServer returns the instance as seen since the last act on it, and since its host's recovery was over.
 func (t *turn) vmServer() (ha.Server, sighting) {
@@ -95,10 +103,17 @@ func (t *turn) vmServer() (ha.Server, sighting) {
 		}
 		return ha.Server{}, unseen
 	}
-	if one.Err != nil {
-		return ha.Server{}, gone
+	if one.Err == nil {
+		delete(t.Memory.Since, keyMissed)
+		return one.Value, found
 	}
-	return one.Value, found
+	if first, missed := t.Memory.Since[keyMissed]; missed && one.At.Sub(first) >= goneFor {
+		return ha.Server{}, gone
+	} else if !missed {
+		t.Memory.Since[keyMissed] = one.At
+	}
+	t.vmLookAgain()
+	return ha.Server{}, unseen
 }
 
 // vmOpen decides what the report itself decides.
@@ -140,7 +155,7 @@ func (t *turn) vmGates(s ha.Server) bool {
 			t.wakeAt(t.Now.Add(t.Rules.VerifyInterval))
 			return false
 		}
-		if stoppedByUser(actions.Value) {
+		if stoppedByUser(butMoves(actions.Value)) {
 			t.end(ha.StatusIgnored, "instance %s was stopped by a user", s.ID)
 			return false
 		}

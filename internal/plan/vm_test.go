@@ -292,26 +292,31 @@ func TestVMLostAnswers(t *testing.T) {
 	}
 }
 
-// Rule 7: a host recovery supersedes it, at the start, in the middle, and by the guard of its commit.
+// Rule 7: a host recovery has precedence, at the start, in the middle, and by the guard of its commit.
 func TestVMRule7(t *testing.T) {
+	waits := func(w *world, acts ...string) {
+		t.Helper()
+		w.run(time.Minute)
+		w.acts(acts...)
+		w.waiting("a recovery of host compute-1 is at work")
+		w.unit.HostUnit, w.refuse = 0, nil
+		w.toEnd(time.Minute)
+		w.end(ha.StatusIgnored, "host recovery took over")
+	}
 	w := crashed(t)
 	w.unit.HostUnit = 7
-	w.toEnd(time.Minute)
-	w.acts()
-	w.end(ha.StatusIgnored, "host recovery took over")
+	w.server("i1").Host = "compute-2"
+	waits(w)
 
 	w = crashed(t)
-	w.hostUnitUnseen()
-	w.toEnd(time.Minute)
-	w.acts()
-	w.end(ha.StatusIgnored, "host recovery took over")
+	w.unit.HostUnit = 7
+	w.service(failedHost).ForcedDown = true // it could not be moved
+	waits(w)
 
 	w = crashed(t) // which has moved it already
 	w.server("i1").Host = "compute-2"
 	w.hostUnitUnseen()
-	w.toEnd(time.Minute)
-	w.acts()
-	w.end(ha.StatusIgnored, "host recovery took over")
+	waits(w)
 
 	w = overtaken(t)
 	w.acts("stop i1")
@@ -403,6 +408,30 @@ func TestVMAfterTheHostsRecovery(t *testing.T) {
 			t.Error("nobody is told")
 		}
 	})
+	t.Run("it had crashed, and its report was not looked into", func(t *testing.T) {
+		for user, started := range map[string][]string{"": {"start i1"}, "alice": nil} {
+			w := crashed(t)
+			w.unit.HostUnit = 7
+			w.server("i1").VMState = ha.VMStopped
+			w.nova.act("i1", "stop", user)
+			w.run(time.Minute)
+			moved(w)
+			w.toEnd(10 * time.Minute)
+			w.acts(started...)
+			if s := w.server("i1"); (s.VMState == ha.VMActive) != (started != nil) || w.unit.Notification.Status != ha.StatusIgnored {
+				t.Errorf("stopped by %q: %+v, %s", user, s, w.unit.Notification.Status)
+			}
+		}
+	})
+	t.Run("the report of its host's death was false", func(t *testing.T) {
+		w := crashed(t)
+		w.unit.HostUnit = 7
+		w.run(time.Minute)
+		w.unit.HostUnit = 0
+		w.toEnd(time.Minute)
+		w.acts("stop i1", "start i1")
+		w.end(ha.StatusFinished, "")
+	})
 	t.Run("its host was alive", func(t *testing.T) {
 		w := overtaken(t)
 		w.unit.HostUnit = 0
@@ -433,6 +462,17 @@ func TestVMAfterTheHostsRecovery(t *testing.T) {
 		w.service(failedHost).ForcedDown = true
 		ends(t, w, "host recovery took over")
 	})
+}
+
+// Nova, a cell or a proxy may be wrong for a moment: that an instance is gone is believed after ten seconds of it.
+func TestVMGoneForAMoment(t *testing.T) {
+	w := crashed(t)
+	servers := w.servers
+	w.servers = nil
+	w.comes(5*time.Second, func() { w.servers = servers })
+	w.toEnd(time.Minute)
+	w.acts("stop i1", "start i1")
+	w.end(ha.StatusFinished, "")
 }
 
 func TestVMGates(t *testing.T) {

@@ -7,9 +7,10 @@ import (
 	"github.com/salvor-ha/salvor/internal/ha"
 )
 
-// Steps of an instance's recovery that a recovery of its host has overtaken in the middle (RECOVERY section 3, rule 7).
+// Steps of an instance's recovery that a recovery of its host has overtaken (RECOVERY section 3, rule 7).
 const (
-	stepHost        ha.Step = "host"         // before the instance was seen stopped
+	stepHostGates   ha.Step = "host-gates"   // before its gates
+	stepHost        ha.Step = "host"         // in the middle, before the instance was seen stopped
 	stepHostStopped ha.Step = "host-stopped" // after it
 )
 
@@ -20,18 +21,21 @@ const (
 	keyMoved    = "moved "    // and a host: since when the instance is seen there
 )
 
-// overtaken reports whether a recovery of the host has begun in the middle of this one.
-func (t *turn) overtaken() bool { return t.rec.Step == stepHost || t.rec.Step == stepHostStopped }
+// overtaken reports whether a recovery of the host has begun since this one.
+func (t *turn) overtaken() bool {
+	return t.rec.Step == stepHostGates || t.rec.Step == stepHost || t.rec.Step == stepHostStopped
+}
 
-// vmGivesWay ends the report where nothing was found or done yet. An instance that was found crashed is stopped by now, most likely, to be
-// started anew, and is moved as it is, stopped: so its report waits for the end of the host's recovery.
+// vmGivesWay has the report wait for the end of the host's recovery. An instance that crashed is stopped by then, by Nova or by what was to
+// start it anew, and is moved as it is, stopped; and the report of the host's death may be false, and nothing be done.
 func (t *turn) vmGivesWay() {
-	if t.rec.Step == "" || t.rec.Step == ha.StepGates {
-		t.end(ha.StatusIgnored, hostTookOver)
+	if t.rec.Step == "" && !t.vmOpen() {
 		return
 	}
 	switch t.rec.Step {
-	case stepHostStopped:
+	case stepHostGates, stepHostStopped:
+	case ha.StepGates:
+		t.rec.Step = stepHostGates
 	case stepStart, stepConfirm:
 		t.rec.Step = stepHostStopped
 	default:
@@ -84,13 +88,16 @@ func (t *turn) vmStayed() bool {
 		t.end(ha.StatusIgnored, hostTookOver)
 		return false
 	}
-	next := stepStop
-	if t.rec.Step == stepHostStopped {
-		next = stepStart
-	}
 	t.say("")
 	t.vmClock()
-	return t.enter(next)
+	switch t.rec.Step {
+	case stepHostGates:
+		return t.enter(ha.StepGates)
+	case stepHostStopped:
+		return t.enter(stepStart)
+	default:
+		return t.enter(stepStop)
+	}
 }
 
 // hears reports whether Nova hears a host, by a look of after since; known once there was one. To a host that is away nothing is sent: it

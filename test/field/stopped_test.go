@@ -37,3 +37,17 @@ func TestHostReturnsBeforeNovaBegins(t *testing.T) {
 		s.arrived(id, "host-1", ha.VMActive)
 	})
 }
+
+// An instance crashed on a host that is alive, and the host is reported dead as well: that report comes to nothing, the other does not.
+func TestCrashBesideAFalseReportOfItsHost(t *testing.T) {
+	play(t, cast{}, func(s *scene) {
+		id := s.instances("host-1", 1, ofHA())[0]
+		host := s.down("host-1")
+		crash := s.reports("host-1", ha.TypeVM, crashPayload(id))
+		s.becomes(host, ha.StatusIgnored, "", 5*time.Minute)
+		s.becomes(crash, ha.StatusFinished, "", time.Minute)
+		if stops, starts := len(s.acts("os-stop", id)), len(s.acts("os-start", id)); stops != 1 || starts != 1 {
+			t.Errorf("%d stops, %d starts", stops, starts)
+		}
+	})
+}

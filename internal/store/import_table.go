@@ -208,6 +208,10 @@ func placeBatch[O, R any](ctx context.Context, im *importer, t importTable[O, R]
 	case !refusesRow(err):
 		return there, err
 	case half == 0:
+		// Another import may have taken it since the look: that is seen now.
+		if there, err = placeWhole(ctx, im, t, batch); !refusesRow(err) {
+			return there, err
+		}
 		batch[0].left = fmt.Sprintf("the database refuses it: %.300s", strings.Join(strings.Fields(err.Error()), " "))
 		return nil, nil
 	default:
@@ -321,7 +325,11 @@ func judge[O, R any](ctx context.Context, im *importer, t importTable[O, R], db 
 		if c.left != "" || there[c.from.UUID] {
 			continue
 		}
-		if by, taken := byID[c.from.ID]; taken {
+		switch by, taken := byID[c.from.ID]; {
+		case taken && by == c.from.UUID: // by another import, since the look by uuid
+			there[by] = true
+			continue
+		case taken:
 			c.left = fmt.Sprintf("salvor has another row with this id, %s: import into an empty database", by)
 			continue
 		}

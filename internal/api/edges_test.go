@@ -153,10 +153,9 @@ func TestAClientThatGoesAway(t *testing.T) {
 	}
 }
 
-// A client that closes its sending side when it has asked is answered.
-func TestAClientThatOnlyListens(t *testing.T) {
-	arrived, half := make(chan struct{}), make(chan struct{})
-	s, log := server(t, Config{}, rows{segment: func(ctx context.Context, id string) (ha.Segment, error) {
+// answersAfter says that a request has arrived, and answers it some time after its client has closed its sending side, unless it is cut off.
+func answersAfter(arrived chan<- struct{}, half <-chan struct{}) rows {
+	return rows{segment: func(ctx context.Context, id string) (ha.Segment, error) {
 		close(arrived)
 		<-half
 		select {
@@ -165,7 +164,13 @@ func TestAClientThatOnlyListens(t *testing.T) {
 		case <-time.After(300 * time.Millisecond): // nothing is to happen
 			return ha.Segment{UUID: id, Name: "rack"}, nil
 		}
-	}})
+	}}
+}
+
+// A client that closes its sending side when it has asked is answered.
+func TestAClientThatOnlyListens(t *testing.T) {
+	arrived, half := make(chan struct{}), make(chan struct{})
+	s, log := server(t, Config{}, answersAfter(arrived, half))
 	conn := dial(t, s, "GET /v1/segments/"+noteID+" HTTP/1.1\r\nHost: x\r\nX-Auth-Token: admin\r\n\r\n")
 	<-arrived
 	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
@@ -271,16 +276,7 @@ func TestAServerThatStops(t *testing.T) {
 // A client that closes its sending side during a stop is answered as ever.
 func TestAClientThatOnlyListensDuringAStop(t *testing.T) {
 	arrived, half := make(chan struct{}), make(chan struct{})
-	s, log := stopping(t, Config{}, rows{segment: func(ctx context.Context, id string) (ha.Segment, error) {
-		close(arrived)
-		<-half
-		select {
-		case <-ctx.Done():
-			return ha.Segment{}, &ha.UnavailableError{What: "database", Err: ctx.Err()}
-		case <-time.After(300 * time.Millisecond): // nothing is to happen
-			return ha.Segment{UUID: id, Name: "rack"}, nil
-		}
-	}})
+	s, log := stopping(t, Config{}, answersAfter(arrived, half))
 	conn := dial(t, s.Server, "GET /v1/segments/"+noteID+" HTTP/1.1\r\nHost: x\r\nX-Auth-Token: admin\r\n\r\n")
 	<-arrived
 	shut := s.shutDown(t.Context())

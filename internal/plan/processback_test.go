@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -105,6 +106,18 @@ func TestProcessBackByTheOperatorsWord(t *testing.T) {
 	}
 }
 
+// leavesToTakeBack goes on as the take-back of the host, which the unit must have begun.
+func (w *world) leavesToTakeBack() {
+	w.t.Helper()
+	if !slices.ContainsFunc(w.changes, func(c ha.Change) bool {
+		s, is := c.(ha.StartUnit)
+		return is && s.Kind == ha.UnitTakeBack
+	}) {
+		w.t.Fatal("no take-back was begun")
+	}
+	w.becomes(ha.UnitTakeBack)
+}
+
 // The report of the host's return wakes a take-back also where only a process's failure claims anything of it.
 func TestStartedOfAHostWhoseProcessFailed(t *testing.T) {
 	w := newWorld(t, ha.UnitHost)
@@ -112,15 +125,7 @@ func TestStartedOfAHostWhoseProcessFailed(t *testing.T) {
 	w.unit.Host.OnMaintenance = true
 	w.unit.Claims = append(w.unit.Claims, ha.Claim{HostUUID: w.unit.HostUUID, What: ha.WhatMaintenance, Reason: ha.ReasonProcess, Prior: "false"})
 	w.toEnd(time.Minute)
-	begun := false
-	for _, c := range w.changes {
-		s, is := c.(ha.StartUnit)
-		begun = begun || is && s.Kind == ha.UnitTakeBack
-	}
-	if !begun {
-		t.Error("no take-back was begun")
-	}
-	w.becomes(ha.UnitTakeBack)
+	w.leavesToTakeBack()
 	w.toEnd(10 * time.Minute)
 	if w.claims() != "" || w.unit.Host.OnMaintenance {
 		t.Errorf("claims %s, maintenance %v", w.claims(), w.unit.Host.OnMaintenance)
@@ -151,15 +156,7 @@ func TestProcessBackUnreported(t *testing.T) {
 		w := processReport(t, ha.EventStopped, ha.ProcessNovaCompute)
 		w.toEnd(time.Minute)
 		w.acts("service compute-1 disable")
-		begun := false
-		for _, c := range w.changes {
-			s, is := c.(ha.StartUnit)
-			begun = begun || is && s.Kind == ha.UnitTakeBack
-		}
-		if !begun {
-			t.Fatal("nobody looks for its return")
-		}
-		w.becomes(ha.UnitTakeBack)
+		w.leavesToTakeBack()
 		return w
 	}
 	const enabled = "service compute-1 enable"
